@@ -14,61 +14,60 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// adminText is what help says of all commands over the admin API.
+// adminText is the part of the help text that all commands over the admin API share.
 const adminText = `
-It asks the service at --admin: host:port, https://host:port or unix:PATH, else
-STINT_ADMIN, else 127.0.0.1:8082. Where the service wants a token, give --admin-token-file, or
-STINT_ADMIN_TOKEN or STINT_ADMIN_TOKEN_FILE in the environment. With --json the answer
-is printed as the service gave it. The status is 1 where the service cannot be asked or
-refuses.`
+The address of the service is --admin (host:port, https://host:port or unix:PATH), else
+STINT_ADMIN, else 127.0.0.1:8082. If the service needs a token, give --admin-token-file, or set
+STINT_ADMIN_TOKEN or STINT_ADMIN_TOKEN_FILE. --json prints the answer of the service unchanged.
+The exit status is 1 if the service cannot be reached or refuses.`
 
-// keyText is what help says of commands about a key.
+// keyText is the part of the help text that all commands about a key share.
 const keyText = `
-Each KEY=VALUE is an entry of the descriptor, in the order of the rules. --body takes
-the body of a check in their place, for several descriptors or a limit of its own.
+Each KEY=VALUE is an entry of the descriptor, in the order of the rules. Instead, --body reads
+the body of a check, which may have several descriptors or a limit of its own.
 
 `
 
 func adminCommands() []command {
 	return []command{
 		{
-			name: "inspect", args: "[flags] KEY=VALUE...", summary: "show what a key has used", run: runInspect, flags: keyFlagsText("inspect"),
-			text: "Shows the limits that apply to a descriptor and what its key has used of each. It takes nothing.\n" +
+			name: "inspect", args: "[flags] KEY=VALUE...", summary: "show how much a key has used", run: runInspect, flags: keyFlagsText("inspect"),
+			text: "Shows the limits that apply to a descriptor and how much of each its key has used.\nIt charges nothing.\n" +
 				keyText + "  stint inspect --domain api user=42\n" + adminText,
 		},
 		{
-			name: "reset", args: "[flags] KEY=VALUE...", summary: "forget what a key has used", run: runReset, flags: keyFlagsText("reset"),
-			text: "Forgets what a descriptor's key has used, of all limits that apply to it.\n" +
+			name: "reset", args: "[flags] KEY=VALUE...", summary: "reset the counts of a key", run: runReset, flags: keyFlagsText("reset"),
+			text: "Resets the counts of a descriptor's key, in all limits that apply to it.\n" +
 				keyText + "  stint reset --domain api user=42\n" + adminText,
 		},
 		{
-			name: "limits", args: "[flags]", summary: "show the limits in force", run: runLimits, flags: adminFlagsText("limits"),
-			text: "Shows the limits that a service has in force, by domain.\n" + adminText,
+			name: "limits", args: "[flags]", summary: "show the current limits", run: runLimits, flags: adminFlagsText("limits"),
+			text: "Shows the current limits of a service, by domain.\n" + adminText,
 		},
 		{
-			name: "health", args: "[flags]", summary: "say whether a service is ready", run: runHealth, flags: adminFlagsText("health"),
-			text: "Says whether a service accepts calls, with which rules and which store. The status is 1 where it\ndoes not.\n" + adminText,
+			name: "health", args: "[flags]", summary: "report whether a service is ready", run: runHealth, flags: adminFlagsText("health"),
+			text: "Reports whether a service accepts calls, its rules and its store.\nThe exit status is 1 if it does not.\n" + adminText,
 		},
 	}
 }
 
-// adminCall is how a service is asked.
+// adminCall has the flags of a command that calls the admin API of a service.
 type adminCall struct {
 	addr, token, tokenFile string
-	ca, cert, key          string // files of TLS
+	ca, cert, key          string // names of PEM files for TLS
 	json                   bool
 
-	domain, body string // of commands about a key
+	domain, body string // for commands about a key
 }
 
 func (c *adminCall) flagSet(name string) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	flags.SortFlags = false
 	flags.StringVar(&c.addr, "admin", "", "`ADDR` of the admin listener, host:port, https://host:port or unix:PATH (default 127.0.0.1:8082)")
-	flags.StringVar(&c.token, "admin-token", "", "`TOKEN` to send; others of this machine can see it in the list of processes")
-	flags.StringVar(&c.tokenFile, "admin-token-file", "", "`FILE` that holds the token")
-	flags.StringVar(&c.ca, "admin-ca", "", "`FILE` of the authority that signed the certificate of the service; asks over TLS")
-	flags.StringVar(&c.cert, "admin-cert", "", "`FILE` of a certificate to show, where the service wants one")
+	flags.StringVar(&c.token, "admin-token", "", "`TOKEN` to send; other users of this machine can see it in the list of processes")
+	flags.StringVar(&c.tokenFile, "admin-token-file", "", "`FILE` with the token")
+	flags.StringVar(&c.ca, "admin-ca", "", "`FILE` of the authority that signed the certificate of the service; turns TLS on")
+	flags.StringVar(&c.cert, "admin-cert", "", "`FILE` of the client certificate, if the service requires one")
 	flags.StringVar(&c.key, "admin-key", "", "`FILE` of its private key")
 	flags.BoolVar(&c.json, "json", false, "print the answer as JSON")
 	return flags
@@ -89,13 +88,13 @@ func keyFlagsText(name string) func() string {
 	return func() string { return new(adminCall).keyFlags(name).FlagUsagesWrapped(helpWidth) }
 }
 
-// maxAnswer is the most bytes that are read of an answer.
+// maxAnswer is the most bytes read from a response body.
 const maxAnswer = 64 << 20
 
-// adminTimeout is how long a service may take to answer.
+// adminTimeout is the time limit of a request to the admin API.
 const adminTimeout = 30 * time.Second
 
-// ask puts a request to the service and returns the status and the answer.
+// ask sends a request to the service and returns the status and the body of the response.
 func (c *adminCall) ask(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
 	to, err := c.target()
 	if err != nil {
@@ -124,12 +123,12 @@ func (c *adminCall) ask(ctx context.Context, method, path string, body []byte) (
 	defer answer.Body.Close()
 	text, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxAnswer))
 	if err != nil {
-		return 0, nil, &refusal{to.name + " broke off its answer: " + err.Error(), "ask again"}
+		return 0, nil, &refusal{to.name + " ended its answer early: " + err.Error(), "try again"}
 	}
 	return answer.StatusCode, text, nil
 }
 
-// bearer returns the token to send; "" for none.
+// bearer returns the token to send; "" if there is none.
 func (c *adminCall) bearer() (string, error) {
 	file := c.tokenFile
 	switch given := os.Getenv("STINT_ADMIN_TOKEN"); {
@@ -145,12 +144,12 @@ func (c *adminCall) bearer() (string, error) {
 	}
 	token, err := os.ReadFile(file)
 	if err != nil {
-		return "", &refusal{"cannot read the token: " + err.Error(), "name a file that holds it"}
+		return "", &refusal{"cannot read the token: " + err.Error(), "name a file with the token"}
 	}
 	return strings.TrimSpace(string(token)), nil
 }
 
-// get asks, and turns what the service refuses into an error.
+// get calls ask, and returns an error for any status but 200.
 func (c *adminCall) get(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	status, text, err := c.ask(ctx, method, path, body)
 	if err != nil || status == http.StatusOK {
@@ -159,15 +158,15 @@ func (c *adminCall) get(ctx context.Context, method, path string, body []byte) (
 	return nil, refused(status, text)
 }
 
-// refused is the error of an answer.
+// refused returns the error for a response with an error status.
 func refused(status int, text []byte) error {
 	var e struct {
 		Error struct{ Message string } `json:"error"`
 	}
 	if err := json.Unmarshal(text, &e); err != nil || e.Error.Message == "" {
 		hint := "is this the --admin address of a Stint?"
-		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // words of net/http
-			hint = "it speaks TLS: write https://HOST:PORT, or give --admin-ca FILE"
+		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // error text of net/http
+			hint = "it uses TLS: write https://HOST:PORT, or give --admin-ca FILE"
 		}
 		return &refusal{fmt.Sprintf("the service answered %d %s", status, http.StatusText(status)), hint}
 	}
@@ -178,7 +177,7 @@ func refused(status int, text []byte) error {
 	return &refusal{fmt.Sprintf("the service answered %d: %s", status, problem), hint}
 }
 
-// checkBody is the body of a check.
+// checkBody is the JSON body of a check.
 type checkBody struct {
 	Domain      string       `json:"domain"`
 	Descriptors []descriptor `json:"descriptors"`
@@ -193,11 +192,11 @@ type entry struct {
 	Value string `json:"value"`
 }
 
-// question returns the body that a command about a key sends.
+// question returns the request body of a command about a key.
 func (c *adminCall) question(s streams, args []string) ([]byte, error) {
 	switch {
 	case c.body != "" && (len(args) > 0 || c.domain != ""):
-		return nil, &usageError{"--body stands beside KEY=VALUE or --domain", "give one of the two"}
+		return nil, &usageError{"--body is given together with KEY=VALUE or --domain", "give only one of them"}
 	case c.body == "-":
 		return io.ReadAll(io.LimitReader(s.in, maxAnswer))
 	case c.body != "":
@@ -207,20 +206,20 @@ func (c *adminCall) question(s streams, args []string) ([]byte, error) {
 		}
 		return text, nil
 	case len(args) == 0 || c.domain == "":
-		return nil, &usageError{"a domain and a KEY=VALUE are needed", "write such as --domain api user=42, or --body FILE"}
+		return nil, &usageError{"a domain and a KEY=VALUE are needed", "write for example --domain api user=42, or --body FILE"}
 	}
 	d := descriptor{}
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" {
-			return nil, &usageError{fmt.Sprintf("%q is not KEY=VALUE", arg), "write such as user=42; user= for an empty value"}
+			return nil, &usageError{fmt.Sprintf("%q is not KEY=VALUE", arg), "write for example user=42; user= for an empty value"}
 		}
 		d.Entries = append(d.Entries, entry{key, value})
 	}
 	return json.Marshal(checkBody{c.domain, []descriptor{d}})
 }
 
-// noArguments refuses what follows the flags.
+// noArguments returns an error if any argument follows the flags.
 func noArguments(flags *pflag.FlagSet) error {
 	if flags.NArg() > 0 {
 		return &usageError{flags.Name() + " takes flags only, not " + flags.Arg(0), "see stint help " + flags.Name()}

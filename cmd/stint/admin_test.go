@@ -15,7 +15,7 @@ import (
 type adminAsks struct {
 	args   []string
 	status int
-	want   string // in what it prints
+	want   string // part of the output
 }
 
 func (a *adminAsks) try(t *testing.T) {
@@ -29,7 +29,7 @@ func (a *adminAsks) try(t *testing.T) {
 
 const adminRules = "domain: api\ndescriptors:\n  - {key: user, rate_limit: {requests: 5, per: 1d}}\n"
 
-// TestAdminTLS asks a service that shows a certificate and wants one.
+// TestAdminTLS calls a service that has a certificate and requires one from the client.
 func TestAdminTLS(t *testing.T) {
 	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

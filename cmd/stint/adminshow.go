@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// shownLimit is what is shown of a limit's numbers.
+// shownLimit has the numbers of a limit as the admin API writes them.
 type shownLimit struct {
 	Algorithm string  `json:"algorithm"`
 	Requests  *uint32 `json:"requests"`
@@ -85,8 +85,8 @@ func orDash(name string) string {
 	return name
 }
 
-// aboutKey runs a command about a key: its answer is printed as it is, or read into
-// answer and shown.
+// aboutKey runs a command about a key. It prints the response body as it is, or decodes it into
+// answer and calls show.
 func aboutKey(ctx context.Context, s streams, name string, args []string, answer any, show func(io.Writer)) error {
 	var c adminCall
 	flags := c.keyFlags(name)
@@ -104,14 +104,14 @@ func aboutKey(ctx context.Context, s streams, name string, args []string, answer
 	return c.show(s.out, text, answer, show)
 }
 
-// show prints an answer: as it is, or read into answer and shown in columns.
+// show prints a response body as it is, or decodes it into answer and prints that in columns.
 func (c *adminCall) show(out io.Writer, text []byte, answer any, show func(io.Writer)) error {
 	if c.json {
 		fmt.Fprintln(out, strings.TrimSpace(string(text)))
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return &refusal{"the service answered what this version does not know: " + err.Error(), "see it with --json"}
+		return &refusal{"cannot decode the answer of the service: " + err.Error(), "use --json to print it unchanged"}
 	}
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	show(columns)
@@ -145,7 +145,7 @@ func runLimits(ctx context.Context, s streams, args []string) error {
 	}
 	return c.show(s.out, text, &answer, func(w io.Writer) {
 		if answer.Rules == 0 {
-			fmt.Fprintln(w, "no rules are in force")
+			fmt.Fprintln(w, "the service has no rules")
 			return
 		}
 		fmt.Fprintln(w, "DOMAIN\tRULE\tLIMIT\tPLACE")
@@ -200,7 +200,7 @@ func runHealth(ctx context.Context, s streams, args []string) error {
 		fmt.Fprintf(w, "store\t%s\t%s\n", answer.Store.Kind, answer.Store.Error)
 	})
 	if err == nil && status != http.StatusOK {
-		return errFaults // it was shown
+		return errFaults // the problem is already printed
 	}
 	return err
 }

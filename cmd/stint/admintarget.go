@@ -16,16 +16,16 @@ import (
 	"stint/internal/web"
 )
 
-// adminTarget is where an admin listener is reached.
+// adminTarget is the address of an admin listener.
 type adminTarget struct {
-	name            string // as the user gave it
-	base            string // what URLs begin with
-	network, socket string // what is dialed
+	name            string // the flag's value
+	base            string // scheme and host of URLs
+	network, socket string // arguments for net.Dial
 	tls             *tls.Config
 }
 
-// target returns where the service is reached. Over TLS it is asked where the address begins
-// with https:// or an authority or a certificate is given.
+// target returns the address of the service. The connection uses TLS if the address begins with
+// https:// or if --admin-ca or --admin-cert is given.
 func (c *adminCall) target() (*adminTarget, error) {
 	name := cmp.Or(c.addr, os.Getenv("STINT_ADMIN"), settings.Default().Admin)
 	addr, secure := strings.CutPrefix(name, "https://")
@@ -33,12 +33,12 @@ func (c *adminCall) target() (*adminTarget, error) {
 	addr = strings.TrimSuffix(addr, "/")
 	secure = secure || c.ca != "" || c.cert != "" || c.key != ""
 	if plain && secure {
-		return nil, &usageError{"--admin: " + name + " is not encrypted, and TLS is asked for", "write https://HOST:PORT"}
+		return nil, &usageError{"--admin: " + name + " is http, but other flags require TLS", "write https://HOST:PORT"}
 	}
 	t := &adminTarget{name: name, network: "tcp", socket: reachable(addr)}
 	host := t.socket
 	if path, isSocket := web.Path(addr); isSocket {
-		t.network, t.socket, host = "unix", path, "localhost" // admin answers this host without a token
+		t.network, t.socket, host = "unix", path, "localhost" // the admin API needs no token for this host
 	}
 	t.base = "http://" + host
 	if !secure {
@@ -50,8 +50,8 @@ func (c *adminCall) target() (*adminTarget, error) {
 	return t, err
 }
 
-// tlsConfig trusts the authority that is given, else those of the system, and shows the
-// certificate that is given.
+// tlsConfig trusts the authority of --admin-ca, or by default those of the system, and uses the
+// client certificate of --admin-cert.
 func (c *adminCall) tlsConfig() (*tls.Config, error) {
 	config := new(tls.Config)
 	if c.ca != "" {
@@ -61,11 +61,11 @@ func (c *adminCall) tlsConfig() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, &refusal{"--admin-ca: " + c.ca + ": holds no certificate", "name a file of certificates, as PEM"}
+			return nil, &refusal{"--admin-ca: " + c.ca + ": the file has no certificate", "name a file of certificates, as PEM"}
 		}
 	}
 	if (c.cert == "") != (c.key == "") {
-		return nil, &usageError{"--admin-cert and --admin-key need each other", "give both, or neither"}
+		return nil, &usageError{"--admin-cert and --admin-key need each other", "give both or none"}
 	}
 	if c.cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
@@ -77,7 +77,7 @@ func (c *adminCall) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// client returns a client of the target alone.
+// client returns a client that connects only to the target.
 func (t *adminTarget) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -88,19 +88,19 @@ func (t *adminTarget) client() *http.Client {
 	}}
 }
 
-// unreachable is the error of a target that gave no answer.
+// unreachable returns the error for a target that did not respond.
 func (t *adminTarget) unreachable(err error) error {
 	hint := "is the service running, and is this its --admin address?"
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		hint = "give the authority of its certificate as --admin-ca, and a host that the certificate is for as --admin"
+		hint = "give the authority of its certificate as --admin-ca, and a host name of the certificate as --admin"
 	} else if _, ok := errors.AsType[*tls.AlertError](err); ok {
-		hint = "give a certificate that the service lets in as --admin-cert and --admin-key"
+		hint = "give a certificate that the service accepts as --admin-cert and --admin-key"
 	}
 	return &refusal{"cannot ask " + t.name + ": " + err.Error(), hint}
 }
 
-// reachable returns an address to dial: a service that listens on all addresses is
-// reached on the loopback.
+// reachable returns an address to dial: the loopback address for a service that listens on all
+// addresses.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"stint/internal/testkit"
 )
 
-// In no window does more pass than the limit says where the nodes have a network of their
-// own each, with one cable to Redis and one to their callers: while one of them, and then
-// half of them, do not reach Redis, for longer than a lease, while Redis is emptied
-// meanwhile, and over bad cables.
+// With each node in a network of its own, with one cable to Redis and one to its callers, no window
+// ever lets more pass than the limit: while one node, and then half of the nodes, lose Redis for
+// longer than a lease, while Redis is emptied meanwhile, and over bad cables.
 func TestNodesLeasedApart(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()
@@ -26,7 +25,7 @@ func TestNodesLeasedApart(t *testing.T) {
 	for name, policy := range map[string]string{"deny": lentDeny, "local": lentLocal} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			nodes, cables, flush := startApart(t, fmt.Sprintf(lentRules, policy))
+			nodes, cables, flush := startApart(t, fmt.Sprintf(leasedRules, policy))
 			half := cables[:len(cables)/2]
 			r := drill(t, nodes)
 			r.through([]fault{
@@ -51,8 +50,8 @@ func TestNodesLeasedApart(t *testing.T) {
 	}
 }
 
-// startApart starts Redis in a network and eight nodes in networks around it, each on two
-// cables: that to Redis, which is returned, and one over which callers ask.
+// startApart starts Redis in a network and eight nodes in networks around it. Each node has two
+// cables: one to Redis, which startApart returns, and one for its callers.
 func startApart(t *testing.T, rules string) (nodes []*node, cables []*testkit.Link, flush func()) {
 	hub := testkit.NewNet(t)
 	var server *testkit.RedisServer
@@ -70,14 +69,14 @@ func startApart(t *testing.T, rules string) (nodes []*node, cables []*testkit.Li
 			nodes = append(nodes, n)
 		})
 	}
-	for _, n := range nodes { // a service closes what says nothing for five seconds
+	for _, n := range nodes { // a service closes a connection without a request for five seconds
 		n.reachFrom(t, hub)
 	}
 	return nodes, cables, func() { hub.Do(func() { server.Do("FLUSHALL") }) }
 }
 
-// reachFrom has callers of a node ask from within a network. They have their connections
-// now, as one thread opens all of a network, which takes long once that has much to do.
+// reachFrom makes the callers of a node send from within a network. It opens their connections now,
+// because one thread opens all connections of a network, which takes long under load.
 func (n *node) reachFrom(t *testing.T, from *testkit.Net) {
 	address := strings.TrimPrefix(n.http, "http://")
 	conns := make(chan net.Conn, nodeCallers)

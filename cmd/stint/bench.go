@@ -24,10 +24,10 @@ import (
 	"stint/store/memory"
 )
 
-const benchText = `Measures decisions on this machine, by default of the store in memory inside this
-process. With --url it asks a running service for them, POST /v1/check with the limit
-in the request; only on this machine, because it asks as fast as it can. Keys are drawn
-so that few are hot and many are cold (Zipf 1.1).
+const benchText = `Measures decisions on this machine, by default of a store in the memory of this process.
+With --url it sends POST /v1/check to a running service, with the limit in each request. The
+service must run on this machine, because bench sends as fast as it can. Few keys are used
+often and many rarely (Zipf 1.1).
 
   stint bench
   stint bench --url http://127.0.0.1:8080 --workers 16`
@@ -65,10 +65,10 @@ const (
 func (o *benchOptions) flagSet() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 	flags.SortFlags = false
-	flags.StringVar(&o.url, "url", "", "`URL` of a service on this machine, such as http://127.0.0.1:8080")
-	flags.DurationVar(&o.duration, "duration", 3*time.Second, "how long, a `TIME` of at most 10m")
-	flags.Uint64Var(&o.count, "count", 0, "most decisions, a `NUMBER`; 0 for as many as there is time for")
-	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "`NUMBER` that ask at the same time")
+	flags.StringVar(&o.url, "url", "", "`URL` of a service on this machine, for example http://127.0.0.1:8080")
+	flags.DurationVar(&o.duration, "duration", 3*time.Second, "duration, a `TIME` of at most 10m")
+	flags.Uint64Var(&o.count, "count", 0, "most decisions, a `NUMBER`; 0: no limit")
+	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "`NUMBER` of workers that run at the same time")
 	flags.IntVar(&o.keys, "keys", 100_000, "`NUMBER` of keys")
 	flags.StringVar(&o.limit, "limit", "100/s", "`LIMIT` of each key: N/UNIT")
 	flags.StringVar(&o.algorithm, "algorithm", stint.TokenBucket.String(), "`NAME` of the limit's algorithm")
@@ -76,7 +76,7 @@ func (o *benchOptions) flagSet() *pflag.FlagSet {
 	return flags
 }
 
-// check returns what bench does not do.
+// check returns an error for values that bench does not support.
 func (o *benchOptions) check(flags *pflag.FlagSet) error {
 	between := func(flag string, n, most int) error {
 		if n < 1 || n > most {
@@ -121,14 +121,14 @@ func (o *benchOptions) plan(every uint64) measure.Plan {
 	return measure.Plan{Workers: o.workers, Keys: o.keys, For: o.duration, Count: o.count, Every: every}
 }
 
-// memory measures the store of this process.
+// memory measures a store in this process.
 func (o *benchOptions) memory(ctx context.Context, w io.Writer, limit *stint.Limit) {
 	store := memory.New(memory.Options{})
 	keys := make([]stint.Key, o.keys)
 	for i := range keys {
 		keys[i] = stint.Key(fmt.Sprintf("bench/user=%d", i))
 	}
-	// A clock costs as much as such a decision, so few are timed.
+	// Reading the clock costs as much as such a decision, so only one in 64 is timed.
 	total := measure.Run(ctx, o.plan(64), func(_ context.Context, key int) (bool, error) {
 		return store.Take(keys[key], limit, 1).Allowed, nil
 	})
@@ -153,7 +153,7 @@ func (o *benchOptions) service(ctx context.Context, w io.Writer, limit *stint.Li
 	fmt.Fprintf(w, "%s, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
 	total.Print(w)
 	if n, err := total.Failed(); err != nil {
-		return &refusal{fmt.Sprintf("%d questions without an answer, such as: %v", n, err), "is stint serve running there?"}
+		return &refusal{fmt.Sprintf("%d requests failed, for example: %v", n, err), "is stint serve running there?"}
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (o *benchOptions) what(limit *stint.Limit) string {
 	return fmt.Sprintf("%s %d per %v", spec.Algorithm, spec.Requests, spec.Per)
 }
 
-// loopbackURL returns where to ask, if that is this machine.
+// loopbackURL returns the URL to call, and an error unless it is on this machine.
 func loopbackURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
@@ -172,7 +172,7 @@ func loopbackURL(text string) (string, error) {
 	if !web.Loopback(u.Hostname()) {
 		return "", &usageError{
 			fmt.Sprintf("--url: %s is not this machine", u.Hostname()),
-			"bench asks as fast as it can, so it asks 127.0.0.1, ::1 or localhost only",
+			"bench sends as fast as it can, so only to 127.0.0.1, ::1 or localhost",
 		}
 	}
 	port := u.Port()
@@ -182,7 +182,7 @@ func loopbackURL(text string) (string, error) {
 	return "http://" + net.JoinHostPort(u.Hostname(), port) + "/v1/check", nil
 }
 
-// question is the body of a check of one key.
+// question returns the body of a check of one key.
 func question(key int, limit *stint.Limit) []byte {
 	spec := limit.Spec()
 	text := fmt.Sprintf(`{"key":"bench/user=%d","limit":{"algorithm":"%s","requests":%d,"per":"%v"`, key, spec.Algorithm, spec.Requests, spec.Per)
@@ -192,7 +192,7 @@ func question(key int, limit *stint.Limit) []byte {
 	return []byte(text + "}}")
 }
 
-// ask sends one question.
+// ask sends one check.
 func ask(ctx context.Context, client *http.Client, to string, body []byte) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {

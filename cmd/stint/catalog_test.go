@@ -21,12 +21,11 @@ import (
 	"stint/store/memory"
 )
 
-// orders is the rule of the question: five of all orders in a year, which has no edge
-// while a test runs.
+// orders is the rule under test: five orders a year for all users together. No year ends while a
+// test runs.
 const orders = "7,all,/v1/orders/{id},year,5\n"
 
-// catalogRules is a file of a million rules with the one of orders among them; of
-// fewer in short mode.
+// catalogRules writes a file of a million rules, orders among them, and of fewer in short mode.
 func catalogRules(t *testing.T) (file string, n int) {
 	t.Helper()
 	if n = 1_000_000; testing.Short() {
@@ -44,7 +43,7 @@ func catalogRules(t *testing.T) (file string, n int) {
 	return file, n
 }
 
-// call sends a request to a node and returns its answer, which has a status.
+// call sends a request to a node and returns the body of the response, which must have a status.
 func (n *node) call(t *testing.T, status int, method, url, kind string, body io.Reader) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -52,7 +51,7 @@ func (n *node) call(t *testing.T, status int, method, url, kind string, body io.
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", kind)
-	client := &http.Client{Transport: n.client.Transport, Timeout: 2 * time.Minute} // an import takes its time
+	client := &http.Client{Transport: n.client.Transport, Timeout: 2 * time.Minute} // an import takes long
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +64,7 @@ func (n *node) call(t *testing.T, status int, method, url, kind string, body io.
 	return data
 }
 
-// cataloged is what a node says of its rules per API.
+// cataloged is what the admin API of a node returns about its rules per API.
 type cataloged struct {
 	Rules int    `json:"rules"`
 	Hash  string `json:"hash"`
@@ -82,7 +81,7 @@ func (n *node) cataloged(t *testing.T) cataloged {
 	return limits.Catalog
 }
 
-// sixth asks a node for orders 7 and 8 in turn, whoever asks: five pass.
+// sixth sends orders 7 and 8 in turn from different users: exactly five pass.
 func (n *node) sixth(t *testing.T) {
 	t.Helper()
 	for i := range 6 {
@@ -101,9 +100,9 @@ func (n *node) sixth(t *testing.T) {
 	}
 }
 
-// A million rules are served from a file and from disk: the sixth order is denied, a
-// change is in force when it is answered, and after a kill -9 the same rules are there,
-// by their hash.
+// A million rules are served from a file and from disk. The sixth order is denied, a change applies
+// as soon as the service has answered it, and after a kill -9 the same rules are there, by their
+// hash.
 func TestCatalog(t *testing.T) {
 	file, n := catalogRules(t)
 	db := filepath.Join(t.TempDir(), "rules.db")
@@ -152,7 +151,7 @@ func TestCatalog(t *testing.T) {
 	again.sixth(t)
 }
 
-// kill ends a node as a loss of power would.
+// kill ends a node by SIGKILL, as a power failure would.
 func (n *node) kill(t *testing.T) {
 	t.Helper()
 	n.ended = true
@@ -162,7 +161,7 @@ func (n *node) kill(t *testing.T) {
 	<-n.process.ended //nolint:errcheck // it was killed
 }
 
-// behindHTTPLimit asks the rules of a store through the middleware.
+// behindHTTPLimit checks requests by the rules of a store through the middleware.
 func behindHTTPLimit(t *testing.T, db string, want cataloged) {
 	t.Helper()
 	b, err := book.Open(db, catalog.Options{Domain: "api"})

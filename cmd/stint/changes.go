@@ -9,7 +9,7 @@ import (
 	"stint/rule/audit"
 )
 
-// printChanges prints what changes for whom; nothing without --against.
+// printChanges prints the changes since the rules of --against; nothing without that flag.
 func (r *checkReport) printChanges(out io.Writer) {
 	for _, c := range r.changes {
 		who := c.Domain
@@ -26,7 +26,7 @@ func (r *checkReport) printChanges(out io.Writer) {
 		fmt.Fprintf(out, "%s: %s: %s%s\n", placeOf(c.File, c.Line), effects(c.Effects), who, text)
 	}
 	if r.compared && len(r.changes) == 0 {
-		fmt.Fprintln(out, "nothing changes for anybody")
+		fmt.Fprintln(out, "no limit changes")
 	}
 }
 
@@ -38,8 +38,8 @@ func effects(all []audit.Effect) string {
 	return strings.Join(words, ", ")
 }
 
-// failsByChange says whether --fail-on names a change; "change" names all but the same limit in
-// other words.
+// failsByChange reports whether --fail-on names one of the changes. "change" means any of them,
+// except a limit that is only written differently.
 func (r *checkReport) failsByChange() bool {
 	return slices.ContainsFunc(r.changes, func(c audit.Change) bool {
 		return slices.ContainsFunc(c.Effects, func(e audit.Effect) bool {

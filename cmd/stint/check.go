@@ -18,24 +18,24 @@ import (
 	"stint/rule/rulefile"
 )
 
-const checkText = `Checks files and folders of rules, all together as the service would load them, and
-prints each fault with its place and a hint, then warnings and notes. If the rules are good it
-says what may pass beyond limits with on_store_failure: local, and runs their tests: the
-files *_test.yaml that are given or stand in a given folder, and NAME_test.yaml beside a
-NAME.yaml that is given. A test that is given alone is run against the file that it stands
-beside. Files of rules per API (.csv, .jsonl, and those of
-ratelimiter4j) are checked all together as well, and their hash is printed. Told where a
-service counts, it says what may pass when the servers change. With --against it says what
-the rules change for whom, in place of others.
+const checkText = `Checks files and folders of rules, all together as the service would load them. Prints each
+fault with its place and a hint, then warnings and notes. If the rules have no faults, check
+prints how much may pass beyond limits with on_store_failure: local, and runs the tests: files
+*_test.yaml among the arguments or in a folder, and NAME_test.yaml next to NAME.yaml. A test file
+given alone is run against the rules next to it. Files of rules per API (.csv, .jsonl, and those
+of ratelimiter4j) are checked together too, and check prints their hash.
 
-Flags that stint serve has too mean what they mean there. Where they are not given, the
-environment (--store is STINT_STORE) and the config file count, as they do there.
+With --store, also reports how much may pass when Redis servers are added or removed.
+With --against, also reports which limits change for which keys, compared with older rules.
 
-The status is 1 where there is a fault or a test fails, and 99 where there is something
-that --fail-on names. docs/check.md lists all that may be found.
+Flags that stint serve has too have the same meaning. If they are missing, check reads the
+environment (STINT_STORE for --store) and the config file, as stint serve does.
 
-With --env it says what becomes of the environment of envoyproxy/ratelimit, and the
-status is 1 where a value cannot be used; files are not needed then.
+The exit status is 1 if there is a fault or a test fails, and 99 if there is something that
+--fail-on names. docs/check.md lists all findings.
+
+With --env it reports how each variable of envoyproxy/ratelimit is used. The exit status is 1 if
+a value cannot be used. Rule files are optional then.
 
   stint check rules/
   stint check --fail-on warning --format json rules/
@@ -65,27 +65,27 @@ type checkOptions struct {
 	ignore []string
 	old    []string
 
-	given  []settings.Given // to flags of the service
-	config settings.Config  // of the service, as far as rules are judged by it
+	given  []settings.Given // flags that the service has too
+	config settings.Config  // settings of the service that matter for rules
 }
 
-// shared are the settings of the service that say how it reads rules, and what these let pass.
-// A word of its own says what one is to check.
+// shared are the settings of the service that check has too. The value replaces the usage text of
+// the flag, unless it is empty.
 var shared = map[string]string{
 	"rules-files": "", "rules-merge": "", "catalog-domain": "", "catalog-fold": "",
-	"store":         "`WHERE` a service counts, redis://HOST,HOST: say what may pass when its servers change",
-	"sync-interval": "`TIME` between two exchanges, as the service has it: for what eventual and gossip let pass",
+	"store":         "`URL` of the store of a service, redis://HOST,HOST: report how much may pass when its servers change",
+	"sync-interval": "`TIME` between two exchanges in the service; for how much eventual and gossip limits let pass",
 }
 
 func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("check", pflag.ContinueOnError)
-	flags.BoolVar(&o.env, "env", false, "say which variables of envoyproxy/ratelimit are used, and which are not and why")
-	flags.BoolVar(&o.dump, "print", false, "print the rules as they were understood")
-	flags.BoolVar(&o.modes, "modes", false, "say of strict limits too how the nodes agree on them, and what passes while the store is away")
-	flags.StringVar(&o.format, "format", "text", "`FORMAT` of what is found: text or json")
-	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the status 99: warning, note, the id of a finding, change, or an effect of one: looser, stricter, anew, other, same; several with commas")
-	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: say what changes for whom when these take their place")
-	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings that are left out, with commas")
+	flags.BoolVar(&o.env, "env", false, "report which variables of envoyproxy/ratelimit are used, and why others are not")
+	flags.BoolVar(&o.dump, "print", false, "print the rules as stint understands them")
+	flags.BoolVar(&o.modes, "modes", false, "report for strict limits too how nodes agree on them, and how much passes while the store is away")
+	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text or json")
+	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the exit status 99: warning, note, the id of a finding, change, or the effect of a change: looser, stricter, anew, other, same; several with commas")
+	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: report what changes for which keys when the new rules replace them")
+	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings to leave out, with commas")
 	flags.Var(&givenFlag{name: "config", given: &o.given}, "config", "`FILE` with settings of the service")
 	tried := settings.Default()
 	for _, s := range tried.Settings() {
@@ -97,8 +97,8 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	return flags
 }
 
-// configure finds out how the service reads rules. What an environment says of other settings
-// is left alone, but for --env.
+// configure reads the settings of the service from flags and environ. Without --env it ignores
+// variables of other settings.
 func (o *checkOptions) configure(environ []string) (err error) {
 	if o.env {
 		o.given = append(o.given, settings.Given{Name: "envoy-env", Value: "true", Where: "--env"})
@@ -125,13 +125,13 @@ func check(ctx context.Context, s streams, args []string) error {
 		return err
 	}
 	if flags.NArg() == 0 && !o.env {
-		return &usageError{"check needs a file", "name files or folders of rules, such as stint check rules.yaml"}
+		return &usageError{"check needs a file", "name files or folders of rules, for example stint check rules.yaml"}
 	}
 	err := o.configure(os.Environ())
 	if o.env {
 		out := s.out
 		if o.format == "json" {
-			out = s.err // what is found is all that stands there
+			out = s.err // standard output has only the report
 		}
 		printEnv(out, os.Environ(), &o.config)
 	}
@@ -149,22 +149,22 @@ func check(ctx context.Context, s streams, args []string) error {
 	return r.print(s, err)
 }
 
-// load reads files and folders of rules as the service would.
+// load reads files and folders of rules like the service.
 func (o *checkOptions) load(names []string) (*rule.Table, error) {
 	config := o.config
 	config.Rules, config.Demo = names, ""
 	return config.LoadRules()
 }
 
-// found is what the arguments of check name.
+// found has the files and folders that the arguments of check name.
 type found struct {
 	rules  []string // files and folders
 	tests  []rulefile.Source
-	finder system.FileFinder // of tests
+	finder system.FileFinder // test files
 }
 
-// findRules sorts files and folders into rules and tests. What is not there stays
-// among the rules, where loading says so.
+// findRules sorts files and folders into rules and tests. A name that does not exist counts as
+// rules, so that loading them reports it.
 func findRules(names []string) (*found, error) {
 	f := &found{finder: system.FileFinder{Keep: func(path string) bool {
 		return strings.HasSuffix(path, "_test.yaml") || strings.HasSuffix(path, "_test.yml")
@@ -197,8 +197,8 @@ func findRules(names []string) (*found, error) {
 	return f, errors.Join(errs...)
 }
 
-// addTests takes a file of tests, or those of all folders below a folder that rules are
-// read from. What it cannot find there, loading the rules cannot either, and says so.
+// addTests adds a test file, or the test files in a folder and its subfolders. It ignores folders
+// that it cannot read, because loading the rules reports them.
 func (f *found) addTests(path string) error {
 	files, _, _ := f.finder.Find(path)
 	for _, name := range files {

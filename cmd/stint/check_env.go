@@ -11,8 +11,8 @@ import (
 	"stint/store/redis/connect"
 )
 
-// printEnv prints which variables of envoyproxy/ratelimit are set, what becomes of each,
-// and the settings that they make, of the configuration that was read with them.
+// printEnv prints which variables of envoyproxy/ratelimit are set, which setting each of them
+// makes, and which are not used and why. configuration was read with them.
 func printEnv(out io.Writer, environ []string, configuration *settings.Config) {
 	report := config.ReadEnvoy(environ, config.EnvoyOptions{AdminToken: configuration.AdminToken != "" || configuration.AdminTokenFile != ""})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -24,19 +24,19 @@ func printEnv(out io.Writer, environ []string, configuration *settings.Config) {
 		}
 		fmt.Fprintf(w, "%s\t%s=%s\t%s\n", l.What(), l.Variable.Name, l.Text, what)
 	}
-	w.Flush() //nolint:errcheck // as any other output
+	w.Flush() //nolint:errcheck // like any other output
 	if len(report.Lines) == 0 {
 		fmt.Fprintln(out, "no variable of envoyproxy/ratelimit is set")
 	}
-	fmt.Fprintln(out, "\nThey make, with the defaults of envoyproxy/ratelimit:")
+	fmt.Fprintln(out, "\nSettings from these variables and the defaults of envoyproxy/ratelimit:")
 	settings := configuration.Settings()
 	for _, v := range report.Values {
 		fmt.Fprintf(out, "  --%s\n", inForce(settings, v))
 	}
 }
 
-// inForce is a setting as a flag, with the value in force, which a setting of ours may
-// have replaced; what it would have been is told then.
+// inForce returns a setting as a flag with its current value. If another source overrides the
+// variable, the text also has the variable's value.
 func inForce(all []settings.Setting, v config.EnvoyValue) string {
 	shown := func(text string) string {
 		if connect.IsURL(text) {

@@ -11,8 +11,8 @@ import (
 	"stint/rule/catalog/book"
 )
 
-// splitCatalogs takes the files of rules per API out of the arguments of check: by the
-// end of their names, and those of ratelimiter4j by what they hold.
+// splitCatalogs takes the files of rules per API out of the arguments of check. It recognizes them
+// by the end of their names, and those of ratelimiter4j by their contents.
 func splitCatalogs(names []string) (others, catalogs []string) {
 	for _, name := range names {
 		if isCatalog(name) {
@@ -49,20 +49,20 @@ func isCatalog(name string) bool {
 	return configs
 }
 
-// checkedCatalog is what check says of good rules per API.
+// checkedCatalog is the report on rules per API without faults.
 type checkedCatalog struct {
 	Rules int    `json:"rules"`
 	Files int    `json:"files"`
-	Hash  string `json:"hash"` // that a service with them shows
+	Hash  string `json:"hash"` // equal to the hash that a service with these rules shows
 }
 
-// String is the line of the report for people.
+// String returns the line of the text report.
 func (c *checkedCatalog) String() string {
 	return fmt.Sprintf("ok: %s per API in %s, hash %s", text.Count(c.Rules, "rule"), text.Count(c.Files, "file"), c.Hash)
 }
 
-// checkCatalogs checks files of rules per API, all together as the service would load
-// them; nil for no files.
+// checkCatalogs checks files of rules per API, all together as the service would load them. It
+// returns nil without files.
 func (o *checkOptions) checkCatalogs(names []string) (*checkedCatalog, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -77,9 +77,8 @@ func (o *checkOptions) checkCatalogs(names []string) (*checkedCatalog, error) {
 	return &checkedCatalog{c.Len(), len(names), c.Hash()}, nil
 }
 
-// compare finds what changes when the rules that were read take the place of those of
-// --against. Rules per API are compared as a whole, by their hashes; catalogs are the
-// files of those that were read.
+// compare finds the changes between the rules of --against and the rules that were read. It
+// compares rules per API as a whole, by their hashes; catalogs are the files of the new ones.
 func (r *checkReport) compare(catalogs []string) error {
 	names, oldCatalogs := splitCatalogs(r.options.old)
 	before, err := r.options.checkCatalogs(oldCatalogs)
@@ -100,7 +99,7 @@ func (r *checkReport) compare(catalogs []string) error {
 	return nil
 }
 
-// brief says which rules these are, for a comparison; c may be nil.
+// brief returns the count and hash of the rules, for a comparison; c may be nil.
 func (c *checkedCatalog) brief() string {
 	if c == nil {
 		return "none"

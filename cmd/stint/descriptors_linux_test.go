@@ -15,7 +15,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// setDescriptors bounds how many descriptors a node may have.
+// setDescriptors sets how many file descriptors a node may have.
 func (n *node) setDescriptors(t *testing.T, most uint64) {
 	t.Helper()
 	var limit syscall.Rlimit
@@ -27,11 +27,11 @@ func (n *node) setDescriptors(t *testing.T, most uint64) {
 		}
 	}
 	prlimit(nil, &limit)
-	limit.Cur = most // and Max stays, which only root may raise again
+	limit.Cur = most // only root could raise Max again
 	prlimit(&limit, nil)
 }
 
-// flood opens connections that say nothing, until so many were refused.
+// flood opens idle connections, most of them, and waits until the node has refused one.
 func flood(t *testing.T, n *node, addr string, most int) {
 	t.Helper()
 	for range most {
@@ -48,8 +48,8 @@ func flood(t *testing.T, n *node, addr string, most int) {
 	}
 }
 
-// Idle connections use up all descriptors that traffic may have: admin answers, and a changed
-// rule file is loaded.
+// Idle connections use up all descriptors for traffic. The admin listener still answers, and a
+// changed rule file is loaded.
 func TestDescriptorsAreKept(t *testing.T) {
 	n := startNode(t, restartRules, "--resp=", "--max-connections=0")
 	n.setDescriptors(t, 256)
@@ -68,7 +68,7 @@ func TestDescriptorsAreKept(t *testing.T) {
 		}
 	}
 	file := filepath.Join(n.process.cmd.Dir, "rules.yaml")
-	// By a rename: a file that is written in place changes twice.
+	// A rename, because a file written in place changes twice.
 	changed := filepath.Join(t.TempDir(), "rules.yaml")
 	testkit.Must(t, os.WriteFile(changed, []byte(strings.Replace(restartRules, "1000000", "5", 1)), 0o600))
 	testkit.Must(t, os.Rename(changed, file))
@@ -83,20 +83,20 @@ func TestDescriptorsAreKept(t *testing.T) {
 	}
 }
 
-// A reload that failed because no descriptor was left is tried again.
+// A reload that failed for lack of descriptors is tried again.
 func TestReloadWithoutDescriptors(t *testing.T) {
 	n := startNode(t, restartRules, "--resp=")
 	file := filepath.Join(n.process.cmd.Dir, "rules.yaml")
 	change := func(requests string) {
-		// By a rename: a file that is written in place changes twice.
+		// A rename, because a file written in place changes twice.
 		changed := filepath.Join(t.TempDir(), "rules.yaml")
 		testkit.Must(t, os.WriteFile(changed, []byte(strings.Replace(restartRules, "1000000", requests, 1)), 0o600))
 		testkit.Must(t, os.Rename(changed, file))
 	}
 	change("5")
-	n.process.await(t, regexp.MustCompile(`msg="rules loaded" reason="files changed"`)) // so the files are watched
+	n.process.await(t, regexp.MustCompile(`msg="rules loaded" reason="files changed"`)) // now the files are watched
 	again := false
-	for round := 0; !again && round < 5; round++ { // a file may be looked at once more, and then nothing is left to try
+	for round := 0; !again && round < 5; round++ { // the file may be checked once more before, and then no retry is needed
 		n.setDescriptors(t, 3)
 		testkit.Must(t, n.process.cmd.Process.Signal(syscall.SIGHUP))
 		n.process.await(t, regexp.MustCompile(`msg="rules refused: keeping the old ones".*reason=SIGHUP.*too many open files`))

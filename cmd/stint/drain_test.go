@@ -14,15 +14,15 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// drainRules let a thousand calls wait for up to a second.
+// drainRules lets a thousand calls wait for up to a second.
 const drainRules = `domain: api
 descriptors:
   - key: queue
     rate_limit: {requests: 1000, per: 1s, algorithm: leaky_bucket, burst: 2000}
 `
 
-// TestDrainLosesNothing: a thousand calls in flight over a SIGTERM, some of them in JSON
-// over HTTP, are all answered, and the process ends with status 0.
+// TestDrainLosesNothing: a thousand calls wait during a SIGTERM, some of them in JSON over HTTP.
+// All of them get an answer, and the process ends with status 0.
 func TestDrainLosesNothing(t *testing.T) {
 	const calls, connections, jsonEvery = 1000, 4, 20
 	n := startNode(t, drainRules, "--resp=")
@@ -69,7 +69,7 @@ func TestDrainLosesNothing(t *testing.T) {
 	}
 }
 
-// askJSON asks about the queue at /json.
+// askJSON sends a request for the queue to /json.
 func (n *node) askJSON() error {
 	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "queue", "value": "x"}]}]}`
 	resp, err := n.client.Post(n.http+"/json", "application/json", strings.NewReader(question))
@@ -84,7 +84,7 @@ func (n *node) askJSON() error {
 	return err
 }
 
-// awaitMetric waits until a metric shows a number.
+// awaitMetric waits until a metric has a value.
 func (n *node) awaitMetric(t *testing.T, name string, want float64) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); n.metric(t, name) != want; {

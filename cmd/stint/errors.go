@@ -15,33 +15,34 @@ import (
 	"stint/rule"
 )
 
-// usageError says that the command was called in a way it does not know.
+// usageError is the error of wrong flags or arguments.
 type usageError struct{ problem, hint string }
 
 func (e *usageError) Error() string { return e.problem }
 
-// errThreshold ends a command with status 99 whose output says which threshold was met.
+// errThreshold ends a command with status 99. The command has already printed which threshold was
+// met.
 var errThreshold = errors.New("a threshold was met")
 
-// errFaults ends a command with status 1 whose output says why.
+// errFaults ends a command with status 1. The command has already printed the faults.
 var errFaults = errors.New("faults were found")
 
-// refusal says that something given was refused, and what to do.
+// refusal is the error of an input that was refused, with a hint what to do.
 type refusal struct{ problem, hint string }
 
 func (e *refusal) Error() string { return e.problem }
 
-// report prints an error, each fault of it as a line and its hint as another, and
-// returns the exit status.
+// report prints an error, one line for each fault, followed by its hint. It returns the exit
+// status.
 func report(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
 	switch {
 	case errors.Is(err, errThreshold):
-		return exitThreshold // it was said
+		return exitThreshold // already printed
 	case errors.Is(err, errFaults):
-		return exitRefused // likewise
+		return exitRefused // already printed
 	}
 	printFaults(w, err)
 	if _, ok := errors.AsType[*usageError](err); ok {
@@ -50,9 +51,9 @@ func report(w io.Writer, err error) int {
 	return exitRefused
 }
 
-// printFaults prints every fault that err is made of.
+// printFaults prints every fault in err.
 func printFaults(w io.Writer, err error) {
-	switch e := err.(type) { //nolint:errorlint // joined errors are taken apart by hand
+	switch e := err.(type) { //nolint:errorlint // joined errors are split by hand
 	case *rule.Errors:
 		for _, one := range e.List {
 			printFaults(w, one)
@@ -96,7 +97,7 @@ func placeOf(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// parse reads flags; what is wrong with them is a usage error with a hint.
+// parse parses flags. Its errors are usage errors with a hint.
 func parse(flags *pflag.FlagSet, args []string) error {
 	flags.SortFlags = false
 	flags.Usage = func() {}
@@ -125,7 +126,7 @@ func parse(flags *pflag.FlagSet, args []string) error {
 	}
 }
 
-// invalidValue keeps the hint of a value that a setting refused.
+// invalidValue converts the error of a refused value, and keeps its hint.
 func invalidValue(e *pflag.InvalidValueError, see string) error {
 	name, cause := "--"+e.GetFlag().Name, e.Unwrap()
 	if config, ok := errors.AsType[*settings.Error](cause); ok {

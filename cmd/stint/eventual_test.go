@@ -14,8 +14,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// ownRules are decided by each node by itself. Under the others a look says what the store
-// has counted.
+// ownRules are rules that each node decides by itself. A peek at the strict rules returns the count
+// of the store.
 const ownRules = `
 domain: api
 coordination: eventual
@@ -32,10 +32,10 @@ descriptors:
 
 var askingRules = strings.Replace(ownRules, "coordination: eventual\nnodes: 2\n", "", 1)
 
-// strict is the same rules, of which every take asks the store.
+// strict returns the same rules without a cache, so every take asks the store.
 func strict() string { return strings.Replace(askingRules, ", cache: 100", "", 1) }
 
-// used returns how much of a limit counts as used, by a look.
+// used returns the used units of a limit, by a peek.
 func (n *node) used(t testing.TB, key, user string) int {
 	t.Helper()
 	body := fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":[{"key":%q,"value":%q}],"cost":0}]}`, key, user)
@@ -51,7 +51,8 @@ func (n *node) used(t testing.TB, key, user string) int {
 	return a.Limit - a.Remaining
 }
 
-// counted waits until the store has counted so much, and nothing but takes of unknown outcome more.
+// counted waits until the store has counted want units. It may have counted up to unknown more, for
+// takes of unknown outcome.
 func counted(t testing.TB, n *node, key string, want, unknown int) {
 	t.Helper()
 	got := -1
@@ -63,10 +64,10 @@ func counted(t testing.TB, n *node, key string, want, unknown int) {
 	t.Errorf("%s: the store has counted %d, want %d, or up to %d more", key, got, want, unknown)
 }
 
-// Two processes that decide by themselves let pass at most what both may have before they
-// hear of each other, and the store counts all of it, also what was let pass while it
-// stood still, and when one is told to stop. What they deny then may have been on its way to
-// the store: such a take is charged when the store goes on.
+// Two processes with eventual limits let pass at most what both may have before they exchange
+// counts. The store counts all of it, also what passed while the store was frozen or a process
+// stopped. A take that a process denied meanwhile may already be on its way to the store; then the
+// store charges it when it runs again.
 func TestNodesEventual(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -129,8 +130,8 @@ func TestNodesEventual(t *testing.T) {
 	}
 }
 
-// A node that is killed loses no more than what it let pass after it last told the store, and it
-// tells by itself.
+// A killed node loses only what passed after its last exchange with the store, and it exchanges
+// counts on its own.
 func TestNodeEventualKilled(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -163,7 +164,8 @@ func TestNodeEventualKilled(t *testing.T) {
 	}
 }
 
-// together has nodes asked so often in all, by four callers each, and returns how much passed.
+// together sends tries requests in all to the nodes, from four callers each, and returns how many
+// passed.
 func together(t testing.TB, nodes []*node, key string, tries int) int {
 	t.Helper()
 	var passed atomic.Int64

@@ -18,8 +18,8 @@ import (
 	"stint/store/memory"
 )
 
-// The rule files of examples are good, without a warning, and pass their tests, both
-// each by itself and as one folder.
+// The rule files of examples have no faults and no warnings and pass their tests, both each alone
+// and all as one folder.
 func TestExampleRules(t *testing.T) {
 	files, err := filepath.Glob("../../examples/rules/*.yaml")
 	if err != nil || len(files) < 2 {
@@ -30,8 +30,8 @@ func TestExampleRules(t *testing.T) {
 	}
 }
 
-// No example lets a client escape its limits by what it makes up. groups.yaml
-// stands behind a gateway that signs users in, and says so.
+// No example lets a client escape its limits by made up values. groups.yaml needs a gateway in
+// front that signs users in, and its comment says so.
 func TestExamplesHoldWhoMakesUpValues(t *testing.T) {
 	files, err := filepath.Glob("../../examples/rules/*.yaml")
 	if err != nil || len(files) < 2 {
@@ -48,8 +48,8 @@ func TestExamplesHoldWhoMakesUpValues(t *testing.T) {
 	}
 }
 
-// The configuration of make run is read, its rules are found, and the domain of its
-// demo says how a request becomes descriptors.
+// The configuration of make run can be read, its rules exist, and the domain of its demo has
+// actions that make descriptors.
 func TestExampleConfig(t *testing.T) {
 	config, err := settings.Configure([]settings.Given{{Name: "config", Value: "../../examples/stint.yaml", Where: "--config"}}, nil)
 	if err != nil {
@@ -67,8 +67,8 @@ func TestExampleConfig(t *testing.T) {
 	}
 }
 
-// Each of the twelve recipes is a rule file that is good, without a warning, and does
-// what docs/recipes_test.yaml says of it.
+// Each of the twelve recipes is a rule file without faults and warnings, and passes its tests in
+// docs/recipes_test.yaml.
 func TestRecipes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/recipes.md")
 	if err != nil {

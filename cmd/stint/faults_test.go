@@ -7,16 +7,16 @@ import (
 	"stint/internal/testkit"
 )
 
-// slack is what a busy machine may take of the time that is promised: figures are
-// printed, and twenty times as much fails a test.
+// slack is how many times longer than promised something may take on a busy machine. The test
+// prints the measured times.
 const slack = 20
 
-// pass lets time go by for callers and servers that are real.
+// pass waits for d, while real callers and servers run.
 func pass(d time.Duration) {
-	time.Sleep(d) // nothing is awaited: so long lasts a fault, or the time before it
+	time.Sleep(d) // a fault, or the time before it, lasts for d
 }
 
-// policies are limits that nobody uses up, with each failure policy.
+// policies has a limit for each failure policy, too large to be used up.
 const policies = `
 domain: api
 descriptors:
@@ -28,14 +28,14 @@ descriptors:
     rate_limit: {requests: 1000000, per: 366d, on_store_failure: local, local_share: 50%, nodes: 2}
 `
 
-// Redis is frozen under load: from the first second on 99 of 100 requests are answered
-// within 25 ms more than before, by their policies, with a login closed; the process does
-// not grow; and two seconds after Redis goes on it decides all again.
+// Redis is frozen under load. From the first second on, 99 of 100 requests are answered by their
+// failure policies within 25 ms more than before, and logins are denied. The process does not grow.
+// Two seconds after Redis goes on, it decides all requests again.
 func TestNodeOfFrozenRedis(t *testing.T) {
 	server := testkit.StartRedis(t)
 	flags := []string{"--store=" + server.URL()}
 	if testkit.Race {
-		flags = append(flags, "--store-timeout=100ms") // which it often needs then, also of a store that runs
+		flags = append(flags, "--store-timeout=100ms") // a busy machine often needs that, even while the store runs
 	}
 	n := startNode(t, policies, flags...)
 	frozen := 10 * time.Second
@@ -48,7 +48,7 @@ func TestNodeOfFrozenRedis(t *testing.T) {
 	goroutines, bytes := n.metric(t, "go_goroutines"), n.metric(t, "process_resident_memory_bytes")
 	from := time.Since(l.began)
 	server.Freeze()
-	open := time.Since(l.began) + 500*time.Millisecond // who asked just before waits out the deadline; then nobody waits
+	open := time.Since(l.began) + 500*time.Millisecond // requests sent just before wait until the deadline; later ones do not wait
 	pass(frozen)
 	testkit.Until(t, "each key is asked for", func() bool { return len(l.asked(open, time.Since(l.began))) == 3 })
 	more, grown := n.metric(t, "go_goroutines")-goroutines, n.metric(t, "process_resident_memory_bytes")-bytes
@@ -80,7 +80,7 @@ func TestNodeOfFrozenRedis(t *testing.T) {
 	}
 }
 
-// asked returns the answers to what was asked after a moment and answered before another, by key.
+// asked returns the answers to requests that were sent after from and answered before to, by key.
 func (l *load) asked(from, to time.Duration) map[string][]answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +93,8 @@ func (l *load) asked(from, to time.Duration) map[string][]answer {
 	return byKey
 }
 
-// Redis forgets its scripts again and again while eight nodes use up a limit: nobody gets
-// an error, and exactly as many pass as may.
+// Redis loses its scripts again and again while eight nodes use up a limit. No request fails, and
+// exactly the limit passes.
 func TestNodesOfForgetfulRedis(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
@@ -113,7 +113,7 @@ func TestNodesOfForgetfulRedis(t *testing.T) {
 			}
 		}
 	}()
-	passed := crowd(t, nodes, "token_bucket", 1)
+	passed := askAll(t, nodes, "token_bucket", 1)
 	close(done)
 	times := <-flushed
 	t.Logf("%d passed while scripts were flushed %d times", passed[0], times)

@@ -17,7 +17,7 @@ import (
 	"stint/rule/ruletest"
 )
 
-// check reports flags of check that mean nothing.
+// check returns an error for values of flags that check does not support.
 func (o *checkOptions) check() error {
 	if o.format != "text" && o.format != "json" {
 		return &usageError{fmt.Sprintf("--format: unknown format %q", o.format), "write text or json"}
@@ -43,7 +43,7 @@ func (o *checkOptions) check() error {
 			return unknownFinding("--fail-on", what, words)
 		}
 		if i := slices.Index(words, "change"); len(o.old) == 0 && slices.Contains(words[i:], what) {
-			return &usageError{fmt.Sprintf("--fail-on %s without --against", what), "name the rules that these are to replace"}
+			return &usageError{fmt.Sprintf("--fail-on %s without --against", what), "name the rules that the new ones replace"}
 		}
 	}
 	return nil
@@ -54,24 +54,24 @@ func unknownFinding(flag, id string, known []string) error {
 	if near := strictyaml.Nearest(id, known); near != "" {
 		hint = "is " + near + " meant? " + hint
 	}
-	return &usageError{fmt.Sprintf("%s: nothing is called %q", flag, id), hint}
+	return &usageError{fmt.Sprintf("%s: unknown name %q", flag, id), hint}
 }
 
-// checkReport is what check has found out.
+// checkReport has the results of check.
 type checkReport struct {
 	options  *checkOptions
 	table    *rule.Table
 	catalog  *checkedCatalog // nil: no rules per API were given
-	tests    int             // that passed
+	tests    int             // passed tests
 	findings []audit.Finding
-	away     []audit.Finding // what passes while the store is away, or changes
+	away     []audit.Finding // what passes while the store is away, or while its servers change
 	changes  []audit.Change
-	compared bool // the changes were looked for
+	compared bool // rules were compared with --against
 
-	catalogOnly bool // no other rules were
+	catalogOnly bool // no other rules were given
 }
 
-// read reads the rules, looks at them and runs their tests.
+// read reads the rules, finds faults and warnings, and runs the tests.
 func (r *checkReport) read(ctx context.Context, names []string) error {
 	names, catalogs := splitCatalogs(names)
 	var err error
@@ -113,16 +113,16 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 	return nil
 }
 
-// ignored says whether --ignore names a finding.
+// ignored reports whether --ignore names a finding.
 func (r *checkReport) ignored(f audit.Finding) bool { return slices.Contains(r.options.ignore, f.ID) }
 
-// failedTests holds the tests that failed, as a [*rule.Errors].
+// failedTests has the failed tests, as a [*rule.Errors].
 type failedTests struct{ error }
 
-// Unwrap returns the tests.
+// Unwrap returns the failed tests.
 func (f *failedTests) Unwrap() error { return f.error }
 
-// fails says whether something was found that --fail-on names.
+// fails reports whether there is a finding or change that --fail-on names.
 func (r *checkReport) fails() bool {
 	if r.failsByChange() {
 		return true
@@ -140,7 +140,7 @@ func (r *checkReport) fails() bool {
 	})
 }
 
-// print prints the report for people, the changes first: they are what --against asks for.
+// print prints the text report. The changes are first, because they are the purpose of --against.
 func (r *checkReport) print(s streams, err error) error {
 	r.printChanges(s.out)
 	for _, f := range r.findings {
@@ -171,7 +171,7 @@ func (r *checkReport) print(s streams, err error) error {
 	return nil
 }
 
-// summary says what was read, and how much was found.
+// summary returns how much was read, and how much was found.
 func (r *checkReport) summary() string {
 	line := fmt.Sprintf("ok: %s in %s", text.Count(len(r.table.Rules()), "rule"), text.Count(len(r.table.Domains()), "domain"))
 	if r.fails() {
@@ -197,7 +197,7 @@ func (r *checkReport) summary() string {
 	return line
 }
 
-// printJSON prints the report for programs, faults among it.
+// printJSON prints the report as JSON, with the faults.
 func (r *checkReport) printJSON(out io.Writer, err error) error {
 	report := struct {
 		OK       bool            `json:"ok"`
@@ -234,7 +234,7 @@ func (r *checkReport) printJSON(out io.Writer, err error) error {
 	return nil
 }
 
-// asFindings returns the faults that an error is made of; false: it is none of rules.
+// asFindings returns the faults of rules in err, and whether err has any.
 func asFindings(err error) ([]audit.Finding, bool) {
 	faults, ok := errors.AsType[*rule.Errors](err)
 	if !ok {

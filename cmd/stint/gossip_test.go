@@ -13,8 +13,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// toldRules are decided by each node by itself, which tells the others.
-const toldRules = `
+// gossipRules are rules that each node decides by itself; it sends its counts to the others.
+const gossipRules = `
 domain: api
 coordination: gossip
 nodes: 3
@@ -28,7 +28,7 @@ descriptors:
     rate_limit: {requests: 100, per: 366d, gossip: ask}
 `
 
-// keyFile writes a new key.
+// keyFile writes a new gossip key.
 func keyFile(t testing.TB) string {
 	t.Helper()
 	key := make([]byte, 32)
@@ -42,7 +42,7 @@ func keyFile(t testing.TB) string {
 	return name
 }
 
-// known waits until nodes believe that so much is used of a key.
+// known waits until all nodes count want used units of a key.
 func known(t testing.TB, nodes []*node, key string, want int) {
 	t.Helper()
 	for i, n := range nodes {
@@ -58,15 +58,15 @@ func known(t testing.TB, nodes []*node, key string, want int) {
 	}
 }
 
-// Three processes that know no store tell each other. One is killed, and what it told is
-// known to the one that takes its place; one without their key is refused; one that is told
-// to stop tells the last of what it let pass.
+// Three processes without a store gossip. One is killed, and its replacement gets its counts from
+// the others. A process with another key is refused. A process that stops first sends its last
+// counts.
 func TestNodesGossip(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()
 	key, at := keyFile(t), []string{testkit.Address(t), testkit.Address(t), testkit.Address(t), testkit.Address(t)}
 	start := func(i int, flags ...string) *node {
-		return startNode(t, toldRules, append([]string{
+		return startNode(t, gossipRules, append([]string{
 			"--store=memory", "--store-timeout=1s", "--gossip=" + at[i], "--gossip-join=" + strings.Join(at[:3], ","),
 		}, flags...)...)
 	}
@@ -98,7 +98,7 @@ func TestNodesGossip(t *testing.T) {
 		peers(t, n, 2)
 	}
 	known(t, nodes, "bucket", 600)
-	known(t, nodes, "window", 1000) // and what was too much is owed
+	known(t, nodes, "window", 1000) // the excess is a debt
 
 	if log := nodes[1].log(); strings.Contains(log, "no other node has sent") {
 		t.Errorf("the new node began without what the others know:\n%s", log)
@@ -130,7 +130,7 @@ func TestNodesGossip(t *testing.T) {
 	}
 }
 
-// until waits until a metric of a node is as it should be.
+// until waits until is returns true for a metric of a node.
 func until(t testing.TB, n *node, name string, is func(float64) bool) {
 	t.Helper()
 	got := -1.0
@@ -142,7 +142,7 @@ func until(t testing.TB, n *node, name string, is func(float64) bool) {
 	t.Errorf("%s is %v", name, got)
 }
 
-// peers waits until a node tells so many others.
+// peers waits until a node has want peers.
 func peers(t testing.TB, n *node, want float64) {
 	t.Helper()
 	until(t, n, "stint_gossip_peers", func(got float64) bool { return got == want })

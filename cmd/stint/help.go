@@ -9,7 +9,7 @@ import (
 // helpWidth is the widest line of help.
 const helpWidth = 100
 
-// help explains the command in args, or lists all.
+// help explains the command in args, or lists all commands.
 func help(w io.Writer, args []string) error {
 	if len(args) == 0 {
 		printHelp(w)
@@ -26,12 +26,12 @@ func help(w io.Writer, args []string) error {
 
 func printHelp(w io.Writer) {
 	fmt.Fprint(w, "Stint answers one question: may this request pass now?\n\nUsage:\n")
-	const column = "  %-36s %s\n" // as wide as the longest
+	const column = "  %-36s %s\n" // as wide as the longest command
 	for _, c := range commands() {
 		fmt.Fprintf(w, column, strings.TrimSpace("stint "+c.name+" "+c.args), c.summary)
 	}
 	fmt.Fprintf(w, column, "stint help COMMAND", "explain a command and its flags")
-	fmt.Fprint(w, "\nExit status: 0 all went well, 1 failed or found something wrong, 2 wrong use,\n99 a threshold was met (--fail-if, --fail-on), 130 interrupted.\n")
+	fmt.Fprint(w, "\nExit status: 0 success, 1 an error or a fault was found, 2 wrong usage,\n99 a threshold was met (--fail-if, --fail-on), 130 interrupted.\n")
 }
 
 func printCommandHelp(w io.Writer, c command) {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestHelpColumns compares where the summaries of the commands begin.
+// TestHelpColumns checks that the summaries of all commands begin in the same column.
 func TestHelpColumns(t *testing.T) {
 	var out bytes.Buffer
 	printHelp(&out)
@@ -20,8 +20,7 @@ func TestHelpColumns(t *testing.T) {
 	}
 }
 
-// TestHelpWidth reads the help of all commands: no line is wider than a terminal of 100
-// columns.
+// TestHelpWidth checks that no line of help is wider than a terminal of 100 columns.
 func TestHelpWidth(t *testing.T) {
 	names := []string{""}
 	for _, c := range commands() {

@@ -14,8 +14,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// lentRules are leased: 500 a second may pass, 500 at once, and 1,000 in all.
-const lentRules = `
+// leasedRules are leased rules: 500 a second may pass, 500 at once, and 1,000 in all.
+const leasedRules = `
 domain: api
 coordination: leased
 %s
@@ -28,19 +28,19 @@ descriptors:
     rate_limit: {requests: 1000, per: 366d}
 `
 
-// What nodes do without the store: nothing, or what each has to itself.
+// Failure policies: a node without the store denies, or uses its local share.
 const (
 	lentDeny  = "on_store_failure: deny"
 	lentLocal = "on_store_failure: local\nlocal_share: 10%\nnodes: 8"
 )
 
-// Eight processes that decide from what one Redis lent them let pass together what the
-// limit says: never more, and all of it once what lay idle has come home.
+// Eight processes with leases from one Redis let pass together exactly the limit: never more, and
+// all of it once they have returned their unused units.
 func TestNodesLeased(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, fmt.Sprintf(lentRules, lentDeny), testkit.StartRedis(t).URL(), unhurried)
+	nodes := startNodes(t, fmt.Sprintf(leasedRules, lentDeny), testkit.StartRedis(t).URL(), unhurried)
 	for _, key := range []string{"bucket", "window"} {
-		passed := crowd(t, nodes, key, 1)[0]
+		passed := askAll(t, nodes, key, 1)[0]
 		first := passed
 		for deadline := time.Now().Add(slack * 5 * time.Second); passed < 1000 && time.Now().Before(deadline); {
 			for _, n := range nodes {
@@ -56,18 +56,18 @@ func TestNodesLeased(t *testing.T) {
 			decided += n.metric(t, "stint_lease_store_decisions_total")
 			messages += n.metric(t, "stint_lease_messages_total")
 		}
-		t.Logf("%s: %d passed in the crowd, %d in the end; all nodes had the store decide %.0f calls so far, and told it %.0f times", key, first, passed, decided, messages)
+		t.Logf("%s: %d passed at first, %d in the end; the store has decided %.0f calls of all nodes so far, and got %.0f messages", key, first, passed, decided, messages)
 		if passed != 1000 {
 			t.Errorf("%s: %d passed, want 1000", key, passed)
 		}
 	}
 }
 
-// admission is a request that passed, by the clock of whoever sent it.
+// admission is a request that passed: when it was sent and answered, by the clock of its caller.
 type admission struct{ sent, answered time.Duration }
 
-// over returns by how much the worst window is above burst + rate * time, and which that is.
-// A request counts in a window if it was sent and answered inside it.
+// over returns by how much the worst window exceeds burst + rate * time, and that window. A request
+// counts in a window if it was sent and answered inside it.
 func over(list []admission, burst, rate float64) (worst float64, window admission) {
 	slices.SortFunc(list, func(a, b admission) int { return cmp.Compare(a.answered, b.answered) })
 	for _, first := range list {
@@ -84,16 +84,16 @@ func over(list []admission, burst, rate float64) (worst float64, window admissio
 	return worst, window
 }
 
-// fault is something that happens to a fleet.
+// fault is an event that happens to the nodes or the store.
 type fault struct {
 	name string
 	do   func()
 }
 
-// In no window does more pass than the limit says, as clients record it: while a node
-// stands still and goes on, while one is killed, and while Redis stands still, loses
-// everything it knew, or starts again; on one server and on a Cluster, of which a primary is
-// killed; where nodes deny without the store, and where each has a share of its own.
+// No window, as clients measure it, lets more pass than the limit: while a node is frozen and goes
+// on, while one is killed, and while Redis is frozen, loses all data, or starts again. The test
+// runs on one server and on a Cluster, of which it kills a primary; with nodes that deny without
+// the store, and with nodes that have a local share.
 func TestNodesLeasedThroughFaults(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestNodesLeasedThroughFaults(t *testing.T) {
 		calm = 300 * time.Millisecond
 	}
 	for name, policy := range map[string]string{"deny": lentDeny, "local": lentLocal} {
-		rules := fmt.Sprintf(lentRules, policy)
+		rules := fmt.Sprintf(leasedRules, policy)
 		t.Run("redis/"+name, func(t *testing.T) {
 			t.Parallel()
 			server := testkit.StartRedis(t)
@@ -119,9 +119,9 @@ func TestNodesLeasedThroughFaults(t *testing.T) {
 			var primary *testkit.RedisServer
 			r.through(append(r.nodeFaults(calm),
 				fault{"a primary stands still", func() {
-					primary = holds(t, cluster, ":"+everybody)
+					primary = primaryOf(t, cluster, ":"+everybody)
 					primary.Freeze()
-					pass(calm / 3) // not so long that a replica takes over
+					pass(calm / 3) // too short for a replica to take over
 					primary.Thaw()
 				}},
 				fault{"a primary is emptied", func() { primary.Do("FLUSHALL") }},
@@ -133,8 +133,8 @@ func TestNodesLeasedThroughFaults(t *testing.T) {
 	}
 }
 
-// holds returns the primary that has a key, which may be gone while nobody asks for it.
-func holds(t *testing.T, cluster *testkit.RedisCluster, key string) (has *testkit.RedisServer) {
+// primaryOf returns the primary that has a key. The key may be missing while nobody asks for it.
+func primaryOf(t *testing.T, cluster *testkit.RedisCluster, key string) (has *testkit.RedisServer) {
 	testkit.Until(t, "a primary has "+key, func() bool {
 		for _, primary := range cluster.Primaries() {
 			if primary.Do("KEYS", "*"+key) != "" {
@@ -146,11 +146,11 @@ func holds(t *testing.T, cluster *testkit.RedisCluster, key string) (has *testki
 	return has
 }
 
-// everybody is who all callers ask for; in every eighth request together with others, whose
-// keys lie elsewhere in a Cluster.
+// everybody is the user of all requests. Every eighth request has further users, whose keys are on
+// other servers of a Cluster.
 const everybody = "all"
 
-// record is what callers of a fleet were told.
+// record has the answers that callers of a fleet got.
 type record struct {
 	t       *testing.T
 	nodes   []*node
@@ -158,12 +158,12 @@ type record struct {
 	stop    chan struct{}
 	callers sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	asked  int
 	passed map[string][]admission // by user
 }
 
-// drill lets callers ask all nodes, without a pause, until the record is looked at.
+// drill lets callers send requests to all nodes, without a pause, until the test reads the record.
 func drill(t *testing.T, nodes []*node) *record {
 	r := &record{t: t, nodes: nodes, began: time.Now(), stop: make(chan struct{}), passed: map[string][]admission{}}
 	callers := nodeCallers
@@ -181,7 +181,7 @@ func drill(t *testing.T, nodes []*node) *record {
 	return r
 }
 
-// ask is a caller's request number i; false where it was the last.
+// ask sends request number i of a caller, and returns false after the last one.
 func (r *record) ask(n *node, i int) bool {
 	select {
 	case <-r.stop:
@@ -207,7 +207,7 @@ func (r *record) ask(n *node, i int) bool {
 	return true
 }
 
-// nodeFaults are nothing at all, and what may happen to nodes.
+// nodeFaults returns no fault at all, and those of nodes.
 func (r *record) nodeFaults(calm time.Duration) []fault {
 	signal := func(n *node, s syscall.Signal) {
 		if err := n.process.cmd.Process.Signal(s); err != nil {
@@ -225,8 +225,8 @@ func (r *record) nodeFaults(calm time.Duration) []fault {
 	}
 }
 
-// through lets faults happen, one after the other with a calm behind each, and then holds
-// what callers were told against the limit.
+// through runs faults one after the other, with a pause after each, and then compares the answers
+// with the limit.
 func (r *record) through(faults []fault, calm time.Duration) {
 	r.t.Helper()
 	for _, f := range faults {
@@ -241,7 +241,7 @@ func (r *record) through(faults []fault, calm time.Duration) {
 	worst, all := 0.0, len(r.passed[everybody])
 	for user, list := range r.passed {
 		more, window := over(list, 500, 500)
-		if more > 0.5 { // a microsecond is a part of a unit
+		if more > 0.5 { // times are rounded to microseconds, which are a fraction of a unit
 			r.t.Errorf("%.1f too many passed of %s from %v to %v", more, user, window.sent, window.answered)
 		}
 		worst = max(worst, more)

@@ -1,24 +1,23 @@
-// Command stint limits rates: as a service, and as a tool around its rules.
+// Command stint limits rates: it is a service, and a tool for its rules.
 //
 //	stint serve     run the service
 //	stint check     check rule files and run their tests
 //	stint replay    show what a limit would have done to an access log
 //	stint bench     measure decisions on this machine
-//	stint inspect   show what a key has used
-//	stint reset     forget what a key has used
-//	stint limits    show the limits in force
-//	stint health    say whether a service is ready
+//	stint inspect   show how much a key has used
+//	stint reset     reset the counts of a key
+//	stint limits    show the current limits
+//	stint health    report whether a service is ready
 //	stint version   print the version
 //	stint help      explain a command
 //
-// Called ratelimit and without arguments it is stint serve --envoy-env, so that an image
-// can stand where that of envoyproxy/ratelimit stood.
+// Run as ratelimit and without arguments, it is stint serve --envoy-env, so that its image can
+// replace that of envoyproxy/ratelimit.
 //
-// It ends with status 0 where all went well, 1 where something it was given was
-// refused or could not be used, 2 where it was called in a way it does not know, 99
-// where a threshold (--fail-if, --fail-on) was met, and 130 where it was interrupted;
-// serve ends with 0 then. Each error is one line that says where and what, followed by a line that
-// begins with "hint:" and says what to do.
+// Its exit status is 0 after success, 1 if an input was refused or could not be used, 2 after wrong
+// usage, 99 if a threshold (--fail-if, --fail-on) was met, and 130 after an interrupt; serve then
+// ends with 0. Each error is one line with the place and the problem, followed by a line that
+// begins with "hint:" and proposes what to do.
 package main
 
 import (
@@ -44,7 +43,7 @@ const (
 func main() {
 	s := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
 	args := arguments(os.Args)
-	if len(args) == 0 || args[0] != "serve" { // serve drains at an interrupt
+	if len(args) == 0 || args[0] != "serve" { // serve drains after an interrupt
 		interrupted := make(chan os.Signal, 1)
 		signal.Notify(interrupted, os.Interrupt)
 		go func() {
@@ -55,42 +54,42 @@ func main() {
 	os.Exit(run(context.Background(), s, args))
 }
 
-// imposed is the name under which deployments of envoyproxy/ratelimit start it, without
-// any argument.
-const imposed = "ratelimit"
+// envoyName is the name of the program in deployments of envoyproxy/ratelimit, which start it
+// without arguments.
+const envoyName = "ratelimit"
 
-// arguments returns those behind the name of the program. Called by that other name, and
-// without any, it serves as what it stands in for.
+// arguments returns the arguments after the name of the program. If the program runs as envoyName
+// and has no arguments, it returns those that replace envoyproxy/ratelimit.
 func arguments(args []string) []string {
-	if len(args) == 1 && filepath.Base(args[0]) == imposed {
+	if len(args) == 1 && filepath.Base(args[0]) == envoyName {
 		return []string{"serve", "--envoy-env"}
 	}
 	return args[1:]
 }
 
-// streams are where a command reads and writes.
+// streams are the standard streams of a command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// A command is one word after stint.
+// command is a subcommand of stint.
 type command struct {
 	name    string
-	args    string // what follows it, for help
+	args    string // its arguments, for help
 	summary string // one line
-	text    string // what help says beside the flags
+	text    string // help text above the flags
 	run     func(ctx context.Context, s streams, args []string) error
-	flags   func() string // the flags, for help; nil: none
+	flags   func() string // help text of the flags; nil: none
 }
 
-// commands are in the order in which help lists them.
+// commands returns the commands in the order in which help lists them.
 func commands() []command {
 	all := []command{serveCommand(), checkCommand(), replayCommand(), benchCommand()}
 	return append(append(all, adminCommands()...), versionCommand())
 }
 
-// run finds the command and returns the exit status.
+// run runs the command and returns the exit status.
 func run(ctx context.Context, s streams, args []string) int {
 	if len(args) == 0 {
 		printHelp(s.err)
@@ -116,7 +115,7 @@ func run(ctx context.Context, s streams, args []string) int {
 	return report(s.err, unknownCommand(name))
 }
 
-// wantsHelp tells whether --help stands among the flags.
+// wantsHelp reports whether the flags contain --help.
 func wantsHelp(args []string) bool {
 	for _, a := range args {
 		switch a {

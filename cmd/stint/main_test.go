@@ -19,22 +19,22 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience is how long a script waits for what must come.
+// patience is how long a script waits for an expected event.
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"stint": main, imposed: main})
+	testscript.Main(m, map[string]func(){"stint": main, envoyName: main})
 }
 
-// The command line, as it is typed. Beside the commands of testscript there are
+// The scripts run the command line as users type it. Beside the commands of testscript there are
 //
 //	serve [NAME=VALUE...] [FLAG...]   start stint serve on free ports; sets $HTTP, $GRPC and $ADMIN
 //	log PATTERN                       wait for a new line of its log
-//	logged PATTERN                    a line of its log that serve has passed already
+//	logged PATTERN                    check for a log line that came before
 //	signal HUP|TERM|INT|KILL          send it a signal
 //	ended STATUS                      wait for its end; -1: killed
 //	exits STATUS PROGRAM [ARG...]     run a program that ends with that status
-//	http METHOD URL [BODY]            a request; the answer goes to stdout
+//	http METHOD URL [BODY]            send a request; the response goes to stdout
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -63,11 +63,11 @@ type server struct {
 
 	mu    sync.Mutex
 	lines []string
-	seen  int           // lines that log has matched or passed
-	more  chan struct{} // closed and made anew at each line
+	seen  int           // how many lines were matched or skipped
+	more  chan struct{} // closed and replaced at each line
 }
 
-// serverKey is where testscript keeps the server of a script.
+// serverKey is the key of the server among the values of a script.
 type serverKey struct{}
 
 func theServer(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*server) }
@@ -91,7 +91,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(s.run(ts.MkAbs("."), env, flags))
 	ts.Defer(func() {
-		// It has ended already where the script went as it should.
+		// If the script passed, the process has already ended.
 		_ = s.cmd.Process.Kill()
 	})
 	for range strings.Count(strings.Join(flags, " ")+" ", ":0 ") {
@@ -100,7 +100,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// address is the line by which a server says where it listens.
+// address matches the log line with the address of a listener.
 var address = regexp.MustCompile(`msg=listening listener=(\w+) address=(\S+)`)
 
 // run starts the process.
@@ -120,7 +120,7 @@ func (s *server) run(dir string, env, flags []string) error {
 	return nil
 }
 
-// read keeps the log, and then the end of the process.
+// read reads the log until the process ends, and then its exit status.
 func (s *server) read(stderr io.Reader) {
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
@@ -133,12 +133,12 @@ func (s *server) read(stderr io.Reader) {
 	s.ended <- s.cmd.Wait()
 }
 
-// failer ends a script or a test.
+// failer can fail a script or a test.
 type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// await returns the first line that has not been seen and matches.
+// await waits for the next line that matches, and returns it.
 func (s *server) await(ts failer, pattern *regexp.Regexp) string {
 	for deadline := time.After(patience); ; {
 		line, more, ok := s.next(pattern)
@@ -148,8 +148,8 @@ func (s *server) await(ts failer, pattern *regexp.Regexp) string {
 		select {
 		case <-more:
 		case err := <-s.ended:
-			s.ended <- err                          // for whoever waits for it
-			if line, _, ok := s.next(pattern); ok { // its last words
+			s.ended <- err                          // for other waiters
+			if line, _, ok := s.next(pattern); ok { // the last lines of the log
 				return line
 			}
 			ts.Fatalf("the server ended (%v) with no line like %s:\n%s", err, pattern, s.text())
@@ -159,7 +159,8 @@ func (s *server) await(ts failer, pattern *regexp.Regexp) string {
 	}
 }
 
-// next passes lines up to the first that matches; where none does, more is closed by the next.
+// next skips lines up to the first that matches. If none does, ok is false and the next line closes
+// more.
 func (s *server) next(pattern *regexp.Regexp) (line string, more <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"stint/store/redis/connect"
 )
 
-// moved returns what may pass beyond limits when the servers of a store change: keys that move to
-// another server begin anew there, except in a Cluster.
+// moved returns how much may pass beyond limits when the servers of a store change: keys that move
+// to another server start with empty counts, except in a Cluster.
 func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	if !connect.IsURL(store) {
-		return nil, nil // each process keeps what it counts
+		return nil, nil // each process has its own counts
 	}
 	servers, err := connect.Servers(store)
 	if err != nil {
@@ -22,28 +22,28 @@ func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	}
 	switch connect.FormOfURL(store) {
 	case "cluster":
-		return []audit.Finding{{ID: "moved-keys", Text: "a Cluster moves keys with their counts; with another number of partitions most keys begin anew"}}, nil
+		return []audit.Finding{{ID: "moved-keys", Text: "a Cluster moves keys with their counts; with another number of partitions most keys lose their counts"}}, nil
 	case "sentinel":
-		return nil, nil // another server takes over what the one has
+		return nil, nil // a new server takes over the data of the old one
 	}
 	n := len(servers)
-	moves := fmt.Sprintf("one more moves a key in %d", n+1)
+	moves := fmt.Sprintf("adding one moves 1 of %d keys", n+1)
 	if n > 1 {
-		moves += fmt.Sprintf(", one less a key in %d", n)
+		moves += fmt.Sprintf(", removing one 1 of %d keys", n)
 	}
-	all := []audit.Finding{{ID: "moved-keys", Text: fmt.Sprintf("%s: %s; a key that moves begins anew, and its old count is lost", text.Count(n, "server"), moves)}}
+	all := []audit.Finding{{ID: "moved-keys", Text: fmt.Sprintf("%s: %s; a key that moves loses its count", text.Count(n, "server"), moves)}}
 	for _, r := range table.Rules() {
 		if most := mostOf(r); most > 0 {
 			all = append(all, audit.Finding{
 				ID: "moved-keys", File: r.File, Line: r.Line, Rule: r.Name,
-				Text: fmt.Sprintf("at most %d pass beyond the limit for each key that moves, once", most), Hint: "change the servers when it is quiet",
+				Text: fmt.Sprintf("at most %d more pass, once, for each key that moves", most), Hint: "change the servers when there is little traffic",
 			})
 		}
 	}
 	return all, nil
 }
 
-// mostOf returns how much a key that begins anew may take again.
+// mostOf returns how many units a key may take again after it lost its counts.
 func mostOf(r *rule.Rule) int64 {
 	if r.Limit.Algorithm() == stint.Unlimited {
 		return 0

@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// unhurried gives a store so long for a decision that no machine is too slow; for tests in which
-// nothing but the store may decide.
+// unhurried is a store timeout that is long enough for any machine, for tests in which only the
+// store may decide.
 const unhurried = "--store-timeout=20s"
 
-// node is a stint serve, in a process of its own.
+// node is a stint serve in its own process.
 type node struct {
 	http, admin string // URLs
 	grpc        string // HOST:PORT
 	client      *http.Client
-	log         func() string // what it has written so far
+	log         func() string // the log so far
 
 	process *server
-	ended   bool // as it was told to
+	ended   bool // the test stopped it
 }
 
 // startNode runs stint serve with rules until the test ends.
@@ -45,8 +45,8 @@ func startNode(t testing.TB, rules string, flags ...string) *node {
 	if err := s.run(dir, []string{"PATH=" + os.Getenv("PATH")}, flags); err != nil {
 		t.Fatal(err)
 	}
-	// A service closes a connection that says nothing in its first five seconds; a client that
-	// dialed one it did not need after all must not send on it just then.
+	// A service closes a connection that has no request in its first five seconds. So the client
+	// closes unused connections before it could send on them at that moment.
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 2 * time.Second}
 	n := &node{client: &http.Client{Transport: transport, Timeout: patience}, log: s.text, process: s}
 	t.Cleanup(func() {
@@ -73,7 +73,7 @@ func startNode(t testing.TB, rules string, flags ...string) *node {
 	return n
 }
 
-// answer is what a caller is told, and when.
+// answer is the response to a caller, with its time.
 type answer struct {
 	at, took          time.Duration // at: since the load began
 	key               string
@@ -81,7 +81,7 @@ type answer struct {
 	Allowed, Degraded bool
 }
 
-// ask puts one request of a user to the rule of a key; or, all or none, of several users.
+// ask sends one request for one user, or for several users all or none, to the rule of a key.
 func (n *node) ask(ctx context.Context, key string, users ...string) (answer, error) {
 	var body strings.Builder
 	body.WriteString(`{"domain":"api","descriptors":[`)
@@ -110,7 +110,7 @@ func (n *node) ask(ctx context.Context, key string, users ...string) (answer, er
 	return a, err
 }
 
-// metric returns what a metric of the node shows.
+// metric returns the value of a metric of the node.
 func (n *node) metric(t testing.TB, name string) float64 {
 	t.Helper()
 	resp, err := n.client.Get(n.admin + "/metrics")
@@ -135,21 +135,21 @@ func (n *node) metric(t testing.TB, name string) float64 {
 	return 0
 }
 
-// most is how many requests a caller of a load makes, so that no load goes on for ever.
+// most is how many requests each caller of a load sends at most, so that every load ends.
 const most = 20_000
 
-// load are callers that ask nodes again and again.
+// load is a set of callers that send requests to nodes again and again.
 type load struct {
 	t       testing.TB
 	began   time.Time
 	stop    atomic.Bool
 	callers sync.WaitGroup
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	answers []answer
 }
 
-// drive lets so many callers ask each node, one time after the other with a pause between,
-// for keys in turn, each for a user of 50.
+// drive starts callers for each node. Each sends one request after the other, with a pause between,
+// for the keys in turn, each for one of 50 users.
 func drive(t testing.TB, nodes []*node, callers int, pause time.Duration, keys ...string) *load {
 	l := &load{t: t, began: time.Now()}
 	t.Cleanup(func() { l.end() })
@@ -182,7 +182,7 @@ func (l *load) ask(n *node, key, user string) {
 	l.answers = append(l.answers, a)
 }
 
-// end stops the callers and returns what they were told, in order.
+// end stops the callers and returns the answers in order.
 func (l *load) end() []answer {
 	l.stop.Store(true)
 	l.callers.Wait()
@@ -190,11 +190,11 @@ func (l *load) end() []answer {
 	return l.answers
 }
 
-// row is how many answers in a row the store has to decide to count as being there.
+// row is how many consecutive answers the store must decide to count as available.
 const row = 200
 
-// settle waits until the store has decided so many requests in a row, and returns how long
-// after a moment that began.
+// settle waits until the store has decided that many consecutive requests after from, and returns
+// how long after from they began.
 func (l *load) settle(from time.Duration) time.Duration {
 	l.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -211,7 +211,7 @@ func (l *load) settle(from time.Duration) time.Duration {
 	}
 }
 
-// decided returns when, after a moment, a row of answers began that the store decided.
+// decided returns when the first row of answers of the store after from began.
 func (l *load) decided(from time.Duration) (began time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *load) decided(from time.Duration) (began time.Duration, ok bool) {
 	return 0, false
 }
 
-// noError fails the test for a request that was answered with anything but a decision.
+// noError fails the test if a response was no decision.
 func noError(t testing.TB, answers []answer) {
 	t.Helper()
 	for _, a := range answers {
@@ -243,7 +243,7 @@ func noError(t testing.TB, answers []answer) {
 	}
 }
 
-// p99 returns what 99 of 100 answers took at most, of those from a time to another.
+// p99 returns the time that 99 of 100 answers took at most, among those between from and to.
 func p99(answers []answer, from, to time.Duration) time.Duration {
 	var took []time.Duration
 	for _, a := range answers {

@@ -11,11 +11,12 @@ import (
 	"stint/internal/testkit"
 )
 
-// What make long raises.
+// make long sets a higher value.
 var nodeRounds = flag.Int("nodes.rounds", 3, "how often TestNodes starts everything anew; once in short mode")
 
-// quota is 1,000 under every algorithm that refuses, by the name of the descriptor. A
-// window of 366 days that begins in 1970 ends in February of 2027, and then in 2028.
+// quota has a limit of 1,000 for every algorithm that denies; the name of the descriptor is the
+// algorithm. Windows of 366 days are counted from 1970, so they end in February of 2027 and of
+// 2028.
 const quota = `
 domain: api
 descriptors:
@@ -32,7 +33,7 @@ descriptors:
 const (
 	nodeCount   = 8
 	nodeCallers = 64
-	nodeTries   = 6 // of each caller for each user: three times what passes in all; half of it in short mode
+	nodeTries   = 6 // requests of each caller for each user: together three times the limit, half of it in short mode
 )
 
 // startNodes starts eight nodes on a store.
@@ -45,9 +46,9 @@ func startNodes(t testing.TB, rules, url string, flags ...string) []*node {
 	return nodes
 }
 
-// crowd has all callers of all nodes ask for each user nodeTries times, and
-// returns how many passed of each user.
-func crowd(t testing.TB, nodes []*node, key string, users int) []int64 {
+// askAll lets all callers of all nodes send nodeTries requests for each user, and returns how many
+// passed for each user.
+func askAll(t testing.TB, nodes []*node, key string, users int) []int64 {
 	t.Helper()
 	tries := nodeTries
 	if testing.Short() {
@@ -78,8 +79,8 @@ func crowd(t testing.TB, nodes []*node, key string, users int) []int64 {
 	return passed
 }
 
-// Eight processes with 64 callers each let pass together what the limit says, to the last
-// one: on one Redis, and on a Cluster, where each user is on another server.
+// Eight processes with 64 callers each let pass together exactly the limit, on one Redis, and on a
+// Cluster, where each user is on another server.
 func TestNodes(t *testing.T) {
 	rounds := *nodeRounds
 	if testing.Short() {
@@ -96,7 +97,7 @@ func TestNodes(t *testing.T) {
 		t.Run(fmt.Sprintf("cluster/%d", round), func(t *testing.T) {
 			t.Parallel()
 			cluster := testkit.StartRedisCluster(t, 3)
-			cluster.Timeout(testkit.Steady) // exactly, if no replica takes over
+			cluster.Timeout(testkit.Steady) // counts are exact only if no replica takes over
 			exactly(t, cluster.URL(), key, 3)
 			if round == 0 {
 				primaryKilled(t, cluster)
@@ -105,11 +106,11 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// exactly starts nodes on a store and has them let pass 1,000 for each user.
+// exactly starts nodes on a store and checks that 1,000 requests pass for each user.
 func exactly(t *testing.T, url, key string, users int) {
 	nodes := startNodes(t, quota, url, unhurried)
 	began := time.Now()
-	passed := crowd(t, nodes, key, users)
+	passed := askAll(t, nodes, key, users)
 	for user, n := range passed {
 		if n != 1000 {
 			t.Errorf("%s: %d passed of user %d, want 1000", key, n, user)
@@ -118,8 +119,8 @@ func exactly(t *testing.T, url, key string, users int) {
 	t.Logf("%s: of %d callers at %d nodes %v passed, in %v", key, nodeCount*nodeCallers, nodeCount, passed, time.Since(began).Round(time.Millisecond))
 }
 
-// primaryKilled kills a primary of the Cluster under load: every request is answered, and
-// within five seconds by the Cluster again.
+// primaryKilled kills a primary of the Cluster under load. Every request gets an answer, and after
+// at most five seconds the Cluster decides again.
 func primaryKilled(t *testing.T, cluster *testkit.RedisCluster) {
 	cluster.Timeout(time.Second)
 	var nodes []*node

@@ -20,16 +20,16 @@ import (
 )
 
 const replayText = `Shows what a limit, or a file of rules, would have done to the requests of an access
-log. Several logs are read one after the other, - is standard input, and what is
-packed by gzip is unpacked. A limit is N/UNIT with s, min, h, d or any duration
-(100/15m), and by what to count: ip, path, method, user, agent, or several of them
-joined by "+".
+log. Several logs are read one after the other, - is standard input, and files packed with
+gzip are unpacked. A limit is N/UNIT, where UNIT is s, min, h, d or a duration (100/15m),
+followed by the key to count by: ip, path, method, user, agent, or several of them joined
+by "+".
 
 It reads the logs of Apache and nginx (common and combined), Envoy, HAProxy, AWS's
-Application Load Balancer and Cloudflare, and JSON with the usual names, and says which
-it met. The status is 1 where no line could be parsed, or fewer than half, and 99 where
---fail-if is met: denied, late or unparseable, then > >= < or <=, then a number of lines
-or a share (1%).
+Application Load Balancer and Cloudflare, and JSON with the usual names, and prints which
+format it found. The exit status is 1 if it can parse less than half of the lines or none,
+and 99 if the condition of --fail-if is met: denied, late or unparseable, then > >= < or <=,
+then a number of lines or a share (1%).
 
   stint replay --limit "100/min by ip" access.log
   stint replay --limit "100/min by ip" --fail-if "denied > 1%" access.log
@@ -64,17 +64,17 @@ func (o *replayOptions) flagSet() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("replay", pflag.ContinueOnError)
 	flags.SortFlags = false
 	flags.StringArrayVar(&o.rules, "rules", nil, "`FILE|DIR` of rules with an http section; may be repeated")
-	flags.StringVar(&o.limit, "limit", "", "one `LIMIT` instead of rules, such as \"100/min by ip\"")
+	flags.StringVar(&o.limit, "limit", "", "one `LIMIT` instead of rules, for example \"100/min by ip\"")
 	flags.StringVar(&o.algorithm, "algorithm", stint.FixedWindow.String(), "`NAME` of the limit's algorithm")
 	flags.Uint32Var(&o.burst, "burst", 0, "`UNITS` of the limit that may pass at once (token_bucket) or wait (leaky_bucket)")
-	flags.DurationVar(&o.reorder, "reorder", replay.DefaultReorder, "how far apart in `TIME` lines may stand in the wrong order")
+	flags.DurationVar(&o.reorder, "reorder", replay.DefaultReorder, "longest `TIME` by which lines may be out of order")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text, json or html")
 	flags.StringVar(&o.out, "out", "", "write the report to this `FILE`, not to standard output")
-	flags.StringArrayVar(&o.failIf, "fail-if", nil, "end with status 99 where `CONDITION` is met, such as \"denied > 1%\"; may be repeated")
+	flags.StringArrayVar(&o.failIf, "fail-if", nil, "end with status 99 if `CONDITION` is met, for example \"denied > 1%\"; may be repeated")
 	return flags
 }
 
-// writers are the formats of a report.
+// writers has a function for each format of a report.
 var writers = map[string]func(*replay.Report, io.Writer) error{
 	"text": (*replay.Report).WriteText,
 	"json": (*replay.Report).WriteJSON,
@@ -91,7 +91,7 @@ func runReplay(ctx context.Context, s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	options, err := o.what()
+	options, err := o.options()
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func runReplay(ctx context.Context, s streams, args []string) error {
 	return o.judge(s, report)
 }
 
-// judge says which thresholds the report is beyond. One that cannot be believed is a
-// failure, whatever the thresholds.
+// judge compares the report with the thresholds. A report of too few parsed lines is an error,
+// whatever the thresholds.
 func (o *replayOptions) judge(s streams, report *replay.Report) error {
 	var err error
 	for _, t := range o.thresholds {
@@ -128,8 +128,7 @@ func (o *replayOptions) judge(s streams, report *replay.Report) error {
 	return err
 }
 
-// check returns what was asked in a way that replay does not know, and the writer
-// of the report's format.
+// check returns an error for wrong flags, or the writer of the report's format.
 func (o *replayOptions) check(flags *pflag.FlagSet) (func(*replay.Report, io.Writer) error, error) {
 	const see = "see stint help replay"
 	write := writers[o.format]
@@ -143,7 +142,7 @@ func (o *replayOptions) check(flags *pflag.FlagSet) (func(*replay.Report, io.Wri
 	case len(o.rules) > 0 && (flags.Changed("algorithm") || flags.Changed("burst")):
 		return nil, &usageError{"--algorithm and --burst belong to --limit", "write them into the rules"}
 	case o.reorder < 0:
-		return nil, &usageError{fmt.Sprintf("--reorder: %v is negative", o.reorder), "write 0 or a positive time, such as 2m"}
+		return nil, &usageError{fmt.Sprintf("--reorder: %v is negative", o.reorder), "write 0 or a positive time, for example 2m"}
 	case flags.NArg() == 0:
 		return nil, &usageError{"replay needs a log", "name the files of a log, or - for standard input; " + see}
 	}
@@ -157,8 +156,8 @@ func (o *replayOptions) check(flags *pflag.FlagSet) (func(*replay.Report, io.Wri
 	return write, nil
 }
 
-// what returns the limit or the rules to replay.
-func (o *replayOptions) what() (replay.Options, error) {
+// options returns the limit or the rules to replay.
+func (o *replayOptions) options() (replay.Options, error) {
 	options := replay.Options{Reorder: o.reorder}
 	if len(o.rules) > 0 {
 		table, err := rulefile.Load(o.rules...)
@@ -173,7 +172,7 @@ func (o *replayOptions) what() (replay.Options, error) {
 	return options, err
 }
 
-// openInputs finds the logs; "-" is standard input.
+// openInputs returns the logs; "-" is standard input.
 func openInputs(s streams, names []string) ([]accesslog.Input, error) {
 	var inputs []accesslog.Input
 	var errs []error
@@ -181,7 +180,7 @@ func openInputs(s streams, names []string) ([]accesslog.Input, error) {
 	for _, name := range names {
 		if name == "-" {
 			if stdin {
-				return nil, &usageError{"standard input is named twice", "name - once"}
+				return nil, &usageError{"standard input is given twice", "give - once"}
 			}
 			stdin = true
 			open := func() (io.ReadCloser, error) { return io.NopCloser(s.in), nil }
@@ -195,8 +194,8 @@ func openInputs(s streams, names []string) ([]accesslog.Input, error) {
 	return inputs, errors.Join(errs...)
 }
 
-// write puts the report where it belongs. A file is written only once the whole
-// report is there.
+// write writes the report to standard output or to --out. It writes a file only when the whole
+// report is ready.
 func (o *replayOptions) write(s streams, write func(io.Writer) error) error {
 	if o.out == "" {
 		return write(s.out)
@@ -212,9 +211,9 @@ func (o *replayOptions) write(s streams, write func(io.Writer) error) error {
 	return nil
 }
 
-// bar shows on a terminal how far a replay is; elsewhere it does nothing.
+// bar is a progress bar on a terminal; elsewhere it does nothing.
 type bar struct {
-	out   io.Writer // nil: nobody watches
+	out   io.Writer // nil: no terminal
 	shown *progressbar.ProgressBar
 }
 
@@ -226,7 +225,7 @@ func newBar(w io.Writer) *bar {
 	return &bar{out: w}
 }
 
-// show draws what was read of a total, which is 0 where nobody knows it.
+// show draws how much of total was read; total 0 means unknown.
 func (b *bar) show(read, total int64) {
 	if b.out == nil {
 		return
@@ -240,7 +239,7 @@ func (b *bar) show(read, total int64) {
 			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionClearOnFinish())
 	}
-	// A terminal that cannot be written to has nobody watching.
+	// An error of the terminal does not matter.
 	_ = b.shown.Set64(read)
 }
 

@@ -16,36 +16,36 @@ import (
 	"time"
 )
 
-// What a long run raises.
+// A long run sets a higher value.
 var restarts = flag.Int("restarts", 3, "how often TestRestartsLoseNothing ends a node; once in short mode")
 
-// restartRules are a limit that nobody uses up.
+// restartRules has a limit that is too large to be used up.
 const restartRules = `domain: api
 descriptors:
   - key: user
     rate_limit: {requests: 1000000, per: 366d}
 `
 
-// thinking is how long each client waits between two requests: all less than the drain
-// delay, which is a second.
+// thinking has the pause of each client between two requests, all below the drain delay, which is a
+// second.
 var thinking = []time.Duration{0, 0, 0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond}
 
-// keepAlives are clients that each ask on one connection for as long as it is kept.
+// keepAlives are clients that each send requests on one connection as long as the server keeps it.
 type keepAlives struct {
-	addr                                 atomic.Pointer[string] // of the node that is there
+	addr                                 atomic.Pointer[string] // of the current node
 	stop                                 atomic.Bool
 	requests, lost, undecodable, refused atomic.Int64 // undecodable: of them, the first of a connection
 	last                                 atomic.Pointer[error]
 	clients                              sync.WaitGroup
 }
 
-// move sends clients to a node from their next connection on.
+// move makes clients use a node from their next connection on.
 func (k *keepAlives) move(n *node) {
 	addr := strings.TrimPrefix(n.http, "http://")
 	k.addr.Store(&addr)
 }
 
-// ask lets a client ask until it is to stop.
+// ask sends requests of one client until the test stops it.
 func (k *keepAlives) ask(think time.Duration) {
 	for !k.stop.Load() {
 		conn, err := net.Dial("tcp", *k.addr.Load())
@@ -59,7 +59,7 @@ func (k *keepAlives) ask(think time.Duration) {
 	}
 }
 
-// use asks on a connection until an answer says that it ends.
+// use sends requests on a connection until a response ends it.
 func (k *keepAlives) use(conn net.Conn, think time.Duration) {
 	const body = `{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"x"}]}]}`
 	answers := bufio.NewReader(conn)
@@ -96,8 +96,8 @@ func (k *keepAlives) use(conn net.Conn, think time.Duration) {
 	}
 }
 
-// Processes end and are started anew while eight clients keep connections to them alive: every
-// request on a connection that the process accepted is answered, and the end comes in time.
+// Processes end and start anew while eight clients keep connections to them alive. Every request on
+// a connection that a process accepted gets a response, and each process ends in time.
 func TestRestartsLoseNothing(t *testing.T) {
 	rounds, clients := *restarts, thinking
 	if testing.Short() {
@@ -113,7 +113,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 	defer k.stop.Store(true)
 	var slowest time.Duration
 	for range rounds {
-		pass(200 * time.Millisecond) // of load
+		pass(200 * time.Millisecond) // under load
 		n.ended = true
 		began := time.Now()
 		if err := n.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -131,13 +131,13 @@ func TestRestartsLoseNothing(t *testing.T) {
 		n = startNode(t, restartRules, "--resp=")
 		k.move(n)
 	}
-	pass(100 * time.Millisecond) // of load
+	pass(100 * time.Millisecond) // under load
 	k.stop.Store(true)
 	k.clients.Wait()
 	t.Logf("%d restarts: of %d requests %d got no answer (%d of them the first of a connection), %d connects were refused; the slowest end took %v",
 		rounds, k.requests.Load(), k.lost.Load(), k.undecodable.Load(), k.refused.Load(), slowest.Round(time.Millisecond))
-	// The system may have accepted a connection that the process, about to close its listener,
-	// never saw; its first request is lost as a refused connect is.
+	// The system may have accepted a connection that the process did not accept before it closed
+	// the listener. Its first request counts like a refused connection.
 	if lost := k.lost.Load() - k.undecodable.Load(); lost > 0 {
 		t.Errorf("%d requests got no answer on connections that had been used, such as %v", lost, *k.last.Load())
 	}

@@ -15,12 +15,12 @@ import (
 	"stint/app/settings"
 )
 
-const serveText = `Runs the service until SIGTERM or SIGINT, which let calls in flight finish; a second
-one ends it at once. SIGHUP reads the rules again, and so does a change of their files.
+const serveText = `Runs the service until SIGTERM or SIGINT. It first finishes the calls in progress; a second
+signal ends it at once. SIGHUP, or a change of the rule files, reloads the rules.
 
-Each flag is also an environment variable (--drain-delay is STINT_DRAIN_DELAY) and a
-key of the config file (drain-delay: 5s). A flag wins over the environment, that over
-the file, that over the default. An empty ADDR switches a listener off.`
+Each flag is also an environment variable (STINT_DRAIN_DELAY for --drain-delay) and a key of
+the config file (drain-delay: 5s). A flag overrides the environment, the environment overrides
+the config file, and the config file overrides the default. An empty ADDR disables a listener.`
 
 func serveCommand() command {
 	return command{
@@ -33,12 +33,12 @@ func serveCommand() command {
 	}
 }
 
-// serveFlags returns the flags of serve; what is given to them is added to given.
+// serveFlags returns the flags of serve. Their values are appended to given.
 func serveFlags(given *[]settings.Given) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	flags.SortFlags = false
-	config := settings.Default() // shows defaults, and tries values
-	flags.Var(&givenFlag{name: "config", given: given}, "config", "`FILE` with settings, named as the flags are")
+	config := settings.Default() // has the defaults, and checks values
+	flags.Var(&givenFlag{name: "config", given: given}, "config", "`FILE` with settings, named like the flags")
 	settings := config.Settings()
 	for i := range settings {
 		addSetting(flags, &settings[i], given)
@@ -46,7 +46,7 @@ func serveFlags(given *[]settings.Given) *pflag.FlagSet {
 	return flags
 }
 
-// serveUsages are the flags of serve, in groups.
+// serveUsages returns the help of the flags of serve, in groups.
 func serveUsages() string {
 	all := serveFlags(new([]settings.Given))
 	var b strings.Builder
@@ -66,7 +66,7 @@ func serveUsages() string {
 	return b.String()
 }
 
-// addSetting adds the flag of a setting; what is given to it is added to given.
+// addSetting adds the flag of a setting. Its value is appended to given.
 func addSetting(flags *pflag.FlagSet, s *settings.Setting, given *[]settings.Given) {
 	f := flags.VarPF(&givenFlag{name: s.Name, setting: s, given: given}, s.Name, "", s.Usage)
 	f.Hidden = s.Hidden()
@@ -75,14 +75,14 @@ func addSetting(flags *pflag.FlagSet, s *settings.Setting, given *[]settings.Giv
 	}
 }
 
-// givenFlag notes what is given to a flag, and tries it first.
+// givenFlag is a flag that checks its value and appends it to given.
 type givenFlag struct {
 	name    string
-	setting *settings.Setting // nil for the config file, which is no setting
+	setting *settings.Setting // nil for --config, which is no setting
 	given   *[]settings.Given
 }
 
-// Type is what help calls the value.
+// Type returns the name of the value in help.
 func (f *givenFlag) Type() string {
 	if f.setting == nil {
 		return "string"
@@ -90,7 +90,7 @@ func (f *givenFlag) Type() string {
 	return f.setting.Type()
 }
 
-// String is the default.
+// String returns the default.
 func (f *givenFlag) String() string {
 	if f.setting == nil {
 		return ""
@@ -98,7 +98,7 @@ func (f *givenFlag) String() string {
 	return f.setting.String()
 }
 
-// Set notes a value.
+// Set checks a value and appends it.
 func (f *givenFlag) Set(value string) error {
 	g := settings.Given{Name: f.name, Value: value, Where: "--" + f.name}
 	if f.setting != nil {
@@ -140,7 +140,7 @@ func serve(ctx context.Context, s streams, args []string) error {
 			case <-ctx.Done():
 				return
 			case <-hangup:
-				// The error has been logged, and the old rules stay.
+				// Reload has logged the error, and the old rules stay.
 				_ = service.Reload("SIGHUP")
 			}
 		}

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestInterrupted ends a replay that waits for its input.
+// TestInterrupted interrupts a replay that waits for its input.
 func TestInterrupted(t *testing.T) {
-	cmd := exec.Command("stint", "replay", "--limit", "1/s", "--format", "json", "-") // TestMain put it into the PATH
+	cmd := exec.Command("stint", "replay", "--limit", "1/s", "--format", "json", "-") // TestMain added it to PATH
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -19,8 +19,8 @@ func TestInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// It listens for the signal before it reads, and a pipe holds less than this, so
-	// part of it was read when all of it is written.
+	// The command handles the signal before it reads. A pipe buffers less than this input, so when
+	// all is written the command has read a part.
 	if _, err := stdin.Write(bytes.Repeat([]byte("x\n"), 1<<20)); err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +33,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The exit statuses: 0 all went well, 1 refused input, 2 wrong usage; and every
-// error is followed by a hint.
+// The exit status is 0 after success, 1 for refused input, 2 for wrong usage, and a hint follows
+// every error.
 func TestExitStatus(t *testing.T) {
 	for _, test := range []struct {
 		args string

@@ -1,4 +1,5 @@
-// Package measure asks for decisions from several goroutines at once, and counts and times them.
+// Package measure calls a target from several goroutines at once, and counts and times its
+// decisions.
 package measure
 
 import (
@@ -12,22 +13,22 @@ import (
 	"time"
 )
 
-// Target decides for a key, which is a number from 0 on. All workers call it at the same time.
+// Target decides for a key, a number from 0 on. All workers call it at the same time.
 type Target func(ctx context.Context, key int) (allowed bool, err error)
 
-// Plan says how much is asked.
+// Plan is the amount of work of a Run.
 type Plan struct {
 	Workers int           // goroutines
-	Keys    int           // drawn so that few are hot and many are cold (Zipf 1.1)
-	For     time.Duration // when all stop
-	Count   uint64        // most decisions; 0 for as many as there is time for
+	Keys    int           // number of keys; few are used often and many rarely (Zipf 1.1)
+	For     time.Duration // duration
+	Count   uint64        // most decisions; 0 for no limit
 
-	// Every is of how many decisions one is timed: more than one where a decision is quicker
-	// than a clock.
+	// Every is how many decisions there are for each timed one: more than 1 if a decision takes
+	// less time than reading a clock.
 	Every uint64
 }
 
-// Run asks until the time or the count of the plan is used up.
+// Run calls ask until the time or the count of the plan is reached.
 func Run(ctx context.Context, p Plan, ask Target) *Result {
 	results, jobs := make([]Result, p.Workers), make([]job, p.Workers)
 	for i := range jobs {
@@ -48,7 +49,7 @@ func Run(ctx context.Context, p Plan, ask Target) *Result {
 	return total
 }
 
-// share returns how many decisions worker i asks for.
+// share returns how many decisions worker i makes.
 func (p *Plan) share(i uint64) uint64 {
 	if p.Count == 0 {
 		return math.MaxUint64
@@ -60,7 +61,7 @@ func (p *Plan) share(i uint64) uint64 {
 	return share
 }
 
-// draw returns the keys that a worker asks for, over and over.
+// draw returns the keys of a worker, which it repeats.
 func draw(seed uint64, keys int) []uint32 {
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), 1.1, 1, uint64(keys-1))
 	drawn := make([]uint32, 1<<17)
@@ -70,13 +71,13 @@ func draw(seed uint64, keys int) []uint32 {
 	return drawn
 }
 
-// Result is what one worker counted, or all of them.
+// Result has the counts of one worker, or of all.
 type Result struct {
 	workers         int
 	took            time.Duration
 	allowed, denied uint64
 	failed          uint64
-	err             error // the first
+	err             error // the first error
 	times           [maxBucket]uint64
 	longest         time.Duration
 }
@@ -85,20 +86,20 @@ type Result struct {
 func (t *Result) Failed() (n uint64, err error) { return t.failed, t.err }
 
 const (
-	// bucketBits is how exact a time is kept: to one part in 2^bucketBits.
+	// bucketBits is the precision of a time: one part in 2^bucketBits.
 	bucketBits = 4
 	maxBucket  = 64 << bucketBits
 )
 
-// job is what one worker does.
+// job is the work of one worker.
 type job struct {
 	ask   Target
-	keys  []uint32 // in turn, over and over
-	most  uint64   // decisions
+	keys  []uint32 // used in turn, repeated
+	most  uint64   // most decisions
 	every uint64   // see Plan.Every
 }
 
-// work does a job until it is done or ctx ends.
+// work does a job until it is complete or ctx ends.
 func (t *Result) work(ctx context.Context, j job) {
 	for n := uint64(0); n < j.most; n++ {
 		var began time.Time
@@ -111,7 +112,7 @@ func (t *Result) work(ctx context.Context, j job) {
 		allowed, err := j.ask(ctx, int(j.keys[n%uint64(len(j.keys))]))
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return // the time is up, so this is no failure
+			return // the time is up, which is no failure
 		case err != nil:
 			t.failed++
 			if t.err == nil {
@@ -134,7 +135,8 @@ func (t *Result) time(d time.Duration) {
 	t.longest = max(t.longest, d)
 }
 
-// bucket returns the number of the counter for a time. There are 2^bucketBits of them for each power of two.
+// bucket returns the index of the counter for a time. There are 2^bucketBits counters for each
+// power of two.
 func bucket(d time.Duration) int {
 	n := uint64(max(d, 0))
 	if n < 1<<bucketBits {
@@ -166,7 +168,7 @@ func (t *Result) add(other *Result) {
 	t.longest = max(t.longest, other.longest)
 }
 
-// quantile returns a time that the part q of the times does not exceed.
+// quantile returns a time that is at least as long as the fraction q of all times.
 func (t *Result) quantile(q float64) time.Duration {
 	total := uint64(0)
 	for _, n := range t.times {

@@ -37,7 +37,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// Every third question fails, every second of the others is denied; the count ends it.
+// Every third call fails and every second of the others is denied. The count ends the run.
 func TestWork(t *testing.T) {
 	n := 0
 	ask := func(_ context.Context, key int) (bool, error) {
