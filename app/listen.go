@@ -20,8 +20,8 @@ type listener struct {
 	setting string // "http", "admin" or another setting with an address
 	address string
 	server  answerer
-	tls     *tls.Config  // encrypts HTTP; nil: not encrypted, or server does it
-	net     *web.Doorway // nil before open
+	tls     *tls.Config        // encrypts HTTP; nil: not encrypted, or server does it
+	net     *web.GatedListener // nil before open
 	log     *slog.Logger
 }
 
@@ -66,7 +66,7 @@ func (l *listener) open(ctx context.Context, a *App) error {
 	if l.isMonitoring() {
 		gate = a.gates.admin
 	}
-	l.net = gate.Doorway(l.setting, opened)
+	l.net = gate.Wrap(l.setting, opened)
 	a.metrics.Connections(l.setting, l.net.Open, l.net.Refused)
 	return nil
 }

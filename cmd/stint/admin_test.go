@@ -45,10 +45,10 @@ func TestAdminTLS(t *testing.T) {
 		{append([]string{"limits", "--admin", host, "--admin-ca", file("ca.pem")}, pair...), 0, "api/user"},
 		{append([]string{"limits", "--admin", host, "--admin-ca", file("other.pem")}, pair...), 1, "hint: give the authority of its certificate"},
 		{append([]string{"limits", "--admin", "https://" + host}, pair...), 1, "hint: give the authority of its certificate"},
-		{append([]string{"limits", "--admin", "http://" + host}, pair...), 2, "TLS is asked for"},
+		{append([]string{"limits", "--admin", "http://" + host}, pair...), 2, "other flags require TLS"},
 		{[]string{"limits", "--admin", host, "--admin-ca", file("ca.pem")}, 1, "cannot ask " + host},
-		{[]string{"limits", "--admin", host}, 1, "hint: it speaks TLS"},
-		{[]string{"limits", "--admin", host, "--admin-ca", file("none.pem")}, 1, "holds no certificate"},
+		{[]string{"limits", "--admin", host}, 1, "hint: it uses TLS"},
+		{[]string{"limits", "--admin", host, "--admin-ca", file("none.pem")}, 1, "the file has no certificate"},
 		{[]string{"limits", "--admin", host, "--admin-cert", file("cert.pem")}, 2, "need each other"},
 	} {
 		a.try(t)

@@ -7,7 +7,7 @@ import (
 
 const upperHex = "0123456789ABCDEF"
 
-// put appends a byte as it is spelled.
+// put appends a byte, escaped if necessary.
 func put(dst []byte, c byte) []byte {
 	if kinds[c]&escaped == 0 {
 		return append(dst, c)
@@ -15,7 +15,7 @@ func put(dst []byte, c byte) []byte {
 	return append(dst, '%', upperHex[c>>4], upperHex[c&15])
 }
 
-// spell appends a path with each byte in its one spelling.
+// spell appends a path with each byte in its clean spelling.
 func spell(dst []byte, path string, o Options) []byte {
 	for i := 0; i < len(path); i++ {
 		c, wasEscaped := path[i], false
@@ -39,13 +39,13 @@ func spell(dst []byte, path string, o Options) []byte {
 	return dst
 }
 
-// unescape appends a path in which nothing is escaped that could be decoded, however
-// often it was escaped. An escaped slash stays one unless slashes is set.
+// unescape appends a path and decodes all escapes, however often the path was escaped. An escaped
+// slash stays escaped unless slashes is set.
 func unescape(dst []byte, path string, slashes bool) []byte {
 	before := len(dst)
 	for i := range len(path) {
 		dst = append(dst, path[i])
-		for { // what was decoded may end another escape
+		for { // a decoded byte may complete another escape
 			n := len(dst)
 			c, width := ending(dst[before:])
 			if width == 0 || c == '/' && !slashes {
@@ -57,18 +57,18 @@ func unescape(dst []byte, path string, slashes bool) []byte {
 	return dst
 }
 
-// ending returns the byte that is escaped by the end of a text, and the width of its
-// escape; 0 where there is none.
+// ending returns the byte of the escape at the end of s, and the length of the escape; 0 if there
+// is none.
 func ending(s []byte) (c byte, width int) {
 	n := len(s)
 	if n >= 3 && s[n-3] == '%' && isHex(s[n-2]) && isHex(s[n-1]) {
 		return unhex(s[n-2])<<4 | unhex(s[n-1]), 3
 	}
-	// %u002F, as IIS has it.
+	// %u002F, the form of IIS.
 	if n >= 6 && s[n-6] == '%' && s[n-5]|0x20 == 'u' && string(s[n-4:n-2]) == "00" && '0' <= s[n-2] && s[n-2] < '8' && isHex(s[n-1]) {
 		return unhex(s[n-2])<<4 | unhex(s[n-1]), 6
 	}
-	// More bytes of UTF-8 than a character needs: none of them is valid.
+	// Overlong UTF-8: more bytes than the character needs, which is never valid.
 	switch {
 	case n < 2 || !continues(s[n-1]):
 	case s[n-2] == 0xc0 || s[n-2] == 0xc1:
@@ -81,10 +81,10 @@ func ending(s []byte) (c byte, width int) {
 	return 0, 0
 }
 
-// continues says whether a byte continues a character of UTF-8.
+// continues reports whether a byte continues a character of UTF-8.
 func continues(c byte) bool { return c&0xc0 == 0x80 }
 
-// lower appends a spelled path with its escaped letters in lower case.
+// lower appends a clean path with its escaped letters in lower case.
 func lower(dst, path []byte) []byte {
 	for i := 0; i < len(path); {
 		if path[i] != '%' {
@@ -107,8 +107,8 @@ func lower(dst, path []byte) []byte {
 	return dst
 }
 
-// letter reads the character at the beginning of a spelled path, and says how many
-// bytes it takes there. What is no character is utf8.RuneError and one escape.
+// letter decodes the first character of a clean path, and returns how many bytes it takes there.
+// For an invalid character it returns utf8.RuneError and the length of one escape.
 func letter(path []byte) (r rune, n int) {
 	var text [utf8.UTFMax]byte
 	k := 0
@@ -120,7 +120,7 @@ func letter(path []byte) (r rune, n int) {
 	return r, 3 * size
 }
 
-// fold returns the one letter that stands for all that differ only by case.
+// fold returns one letter for all letters that differ only by case.
 func fold(r rune) rune {
 	least := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
@@ -129,7 +129,7 @@ func fold(r rune) rune {
 	return unicode.ToLower(least)
 }
 
-// isEscape says whether an escape begins at a place of a path.
+// isEscape reports whether an escape begins at index i.
 func isEscape(path string, i int) bool {
 	return path[i] == '%' && i+2 < len(path) && isHex(path[i+1]) && isHex(path[i+2])
 }

@@ -8,40 +8,40 @@ import (
 )
 
 const (
-	// MostReadings is how many different paths one path may be to servers. Nobody but who
-	// looks for a way around a limit writes one that is more.
+	// MostReadings is the most different readings of one path. A path with more is only written to
+	// evade a limit.
 	MostReadings = 16
 
-	mostForms = 96 // what is between the steps of servers
+	mostForms = 96 // most intermediate forms between the steps of servers
 
-	// The steps may read so many bytes, and so many times the path itself: the worst path
-	// costs little more than a long one.
+	// The steps may read leastWork bytes, or a multiple of the path's length if that is more. So
+	// the worst path costs little more than a long one.
 	leastWork = 64 << 10
 	workTimes = 8
 
-	// mostWork is what all paths of one call may have them read.
+	// mostWork is the most bytes that the steps may read for all paths of one call.
 	mostWork = 1 << 20
 )
 
-// Readings returns the clean paths that servers may take a path for, the first by the
-// options alone. Servers, and chains of a proxy and a server, differ by which steps they
-// take and in which order: they decode once, twice or as often as they can, take %2F or a
-// backslash for a slash, cut parameters, leave out empty segments before or after they
-// resolve dots, and so on. The result has what any order of any of these steps makes of
-// the path; Case and TrailingSlash are the options' alone.
+// Readings returns the clean paths that different servers may read in a path; the first one follows
+// from the options alone. Servers, and chains of a proxy and a server, differ in their steps and in
+// the order of these: they decode once, twice or as often as possible, treat %2F or a backslash as
+// a slash, remove parameters, remove empty segments before or after they resolve dots, and so on.
+// The result has the path after any order of any of these steps. Case and TrailingSlash apply only
+// as options.
 //
-// Most paths have one reading. ok is false for one that has more than MostReadings: the
-// request is to be refused, because what it reaches may be none of those that were found.
+// Most paths have one reading. ok is false for a path with more than MostReadings. The caller must
+// refuse such a request, because the server may use a reading that is not in the result.
 func Readings(path string, o Options) (all []string, ok bool) {
 	var w Work
 	return w.Readings(path, o)
 }
 
-// Work is what has been done for the paths of one call, so that a call of many paths costs
-// little more than one of the worst. The zero Work is that of a call which begins.
+// Work counts the work for the paths of one call, so that a call with many paths costs little more
+// than one with the worst path. The zero Work is for a new call.
 type Work struct{ done int }
 
-// Readings is as the function. It is false also where the call has had its work done.
+// Readings is like the function. ok is also false if the call has used up its work.
 func (w *Work) Readings(path string, o Options) (all []string, ok bool) {
 	all = append(all, String(path, o))
 	path = target(path)
@@ -87,16 +87,16 @@ func isAmong(all []string, one []byte) bool {
 	return slices.ContainsFunc(all, func(s string) bool { return s == string(one) })
 }
 
-// step is something that some servers do with a path and others do not.
+// step is a change of a path that some servers make and others do not.
 type step struct {
-	bytes    string                 // a path without any of these is not concerned; "": it may be
-	concerns func(path string) bool // false: the step changes nothing
+	bytes    string                 // the step changes only paths with one of these bytes; "": any path
+	concerns func(path string) bool // whether the step may change the path
 	take     func(dst []byte, path string) []byte
 }
 
 var steps = []step{
-	// Decode: all but slashes, slashes too, what was escaped twice; and all that is left, but
-	// for slashes and with them.
+	// Decode once: all but slashes, then slashes too, then double escapes. Then decode all levels,
+	// without slashes and with them.
 	{"", func(s string) bool { return strings.ContainsFunc(s, isToEscape) }, func(dst []byte, s string) []byte { return spell(dst, s, Options{}) }},
 	{"%", anyOf("%2F", "%2f"), func(dst []byte, s string) []byte { return spell(dst, s, Options{EscapedSlash: true}) }},
 	{"%", anyOf("%25"), func(dst []byte, s string) []byte { return append(dst, strings.ReplaceAll(s, "%25", "%")...) }},
@@ -106,20 +106,21 @@ var steps = []step{
 	{`\`, anyOf(`\`), func(dst []byte, s string) []byte { return append(dst, strings.ReplaceAll(s, `\`, "/")...) }},
 	{";", anyOf(";"), eachSegment(Options{Parameters: true})},
 
-	// Escaped dots or not, empty segments before the dots or after.
+	// Resolve dots: escaped dots count or not, and empty segments are removed before or after.
 	{"", anyOf("//", "/."), func(dst []byte, s string) []byte { return resolved(dst, s, false, false) }},
 	{"%", anyOf("%2e", "%2E"), func(dst []byte, s string) []byte { return resolved(dst, s, true, false) }},
 	{"", anyOf("//"), func(dst []byte, s string) []byte { return resolved(dst, s, false, true) }},
 	{"%", both(anyOf("//"), anyOf("%2e", "%2E")), func(dst []byte, s string) []byte { return resolved(dst, s, true, true) }},
 
-	// Dots at the end, without a slash in their place.
+	// Remove dots at the end together with the slash before them.
 	{".%", hasDotsLast, func(dst []byte, s string) []byte { return withoutSlash(resolved(dst, s, true, false)) }},
 	{".%", both(hasDotsLast, anyOf("//")), func(dst []byte, s string) []byte { return withoutSlash(resolved(dst, s, true, true)) }},
 
-	// What begins with two slashes is a host to who resolves it as a reference.
+	// A server that resolves the path as a reference takes the segment after two slashes as a host.
 	{"", hasHost, withoutHost},
 
-	// Ends: of a URL, of what was decoded on the way and is read again, of names of files.
+	// Cut at the end of a path: the fragment of a URL, also one that was decoded before, and the
+	// end of a file name.
 	{"#", anyOf("#"), func(dst []byte, s string) []byte { return append(dst, s[:strings.IndexByte(s, '#')]...) }},
 	{"%", anyOf("%23"), upTo("%23")},
 	{"%", anyOf("%3F", "%3f"), upTo("%3F", "%3f")},
@@ -127,7 +128,7 @@ var steps = []step{
 	{".%", anyOf(".", "%0", "%1", "%20", "%7"), eachSegment(Options{Endings: true})},
 }
 
-// byteSet is which bytes a path has.
+// byteSet is the set of bytes in a path.
 type byteSet [4]uint64
 
 func bytesOf(path string) (has byteSet) {
@@ -137,7 +138,7 @@ func bytesOf(path string) (has byteSet) {
 	return has
 }
 
-// any says whether one of some bytes is among them. It is true for none.
+// any reports whether the set has one of the bytes in of. It is true for an empty of.
 func (s *byteSet) any(of string) bool {
 	for i := range len(of) {
 		if s[of[i]>>6]>>(of[i]&63)&1 == 1 {
@@ -147,13 +148,13 @@ func (s *byteSet) any(of string) bool {
 	return of == ""
 }
 
-// isToEscape says whether a character of a path is none, or begins an escape.
+// isToEscape reports whether a character must be escaped, or begins an escape.
 func isToEscape(r rune) bool { return r >= utf8.RuneSelf || kinds[r]&escaped != 0 }
 
-// isEscapedOften says whether there may be more to decode than once.
+// isEscapedOften reports whether a path may have double escapes.
 var isEscapedOften = anyOf("%25", "%u", "%U", "%c", "%C", "%e0", "%E0", "%f0", "%F0", "\xc0", "\xc1", "\xe0", "\xf0")
 
-// anyOf says whether a path has at least one of some texts.
+// anyOf returns a function that reports whether a path contains at least one of the texts.
 func anyOf(texts ...string) func(string) bool {
 	return func(path string) bool {
 		for _, text := range texts {
@@ -169,7 +170,7 @@ func both(one, other func(string) bool) func(string) bool {
 	return func(path string) bool { return one(path) && other(path) }
 }
 
-// upTo leaves of a path what is before the first of some texts.
+// upTo returns a function that cuts a path before the first of the texts.
 func upTo(ends ...string) func([]byte, string) []byte {
 	return func(dst []byte, path string) []byte {
 		for _, end := range ends {
@@ -179,7 +180,7 @@ func upTo(ends ...string) func([]byte, string) []byte {
 	}
 }
 
-// eachSegment leaves of each segment what counts under some options.
+// eachSegment returns a function that cleans each segment under some options.
 func eachSegment(o Options) func([]byte, string) []byte {
 	return func(dst []byte, path string) []byte {
 		for more := true; more; {
@@ -196,8 +197,8 @@ func eachSegment(o Options) func([]byte, string) []byte {
 	}
 }
 
-// resolved appends a path without dot segments. Those that are escaped are some or are
-// none, and so are empty segments.
+// resolved appends a path without dot segments. escaped and empty select whether escaped dots count
+// as dots, and whether empty segments count as segments.
 func resolved(dst []byte, path string, escaped, empty bool) []byte {
 	root := len(dst)
 	for path, more := path[1:], true; more; {
@@ -220,7 +221,7 @@ func resolved(dst []byte, path string, escaped, empty bool) []byte {
 	return dst
 }
 
-// dots returns how many dots a segment is, 0 for one that is something else.
+// dots returns the number of dots if the segment consists only of dots, else 0.
 func dots(segment string, escaped bool) int {
 	n := 0
 	for ; segment != ""; n++ {

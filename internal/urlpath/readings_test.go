@@ -9,7 +9,7 @@ import (
 	"stint/internal/urlpath"
 )
 
-// A path has a reading for each way in which servers, or a proxy and a server, take it.
+// A path has a reading for each way in which a server, or a proxy and a server, read it.
 func TestReadings(t *testing.T) {
 	for _, tt := range []struct {
 		path string
@@ -24,15 +24,15 @@ func TestReadings(t *testing.T) {
 		{"/fetch/https%3A%2F%2Fhost%2Fa", "/fetch/https:%2F%2Fhost%2Fa /fetch/https:/host/a"},
 		{"/x/%2F../reports", "/x/%2F../reports /reports /x/%2F/reports /x/reports"}, // nginx; nginx after Go; Node
 		{"/a//../b", "/b /a/b"},                // Go; Node
-		{"//x/reports", "/x/reports /reports"}, // Node's URL takes x for a host
+		{"//x/reports", "/x/reports /reports"}, // Node's URL reads x as a host
 		{"/\\x/reports", `/\x/reports /x/reports /reports`},
-		{"/api/..%3Bz/..;/reports", "/api/..;z/..;/reports /api/reports /reports"},      // Tomcat leaves escaped ones
+		{"/api/..%3Bz/..;/reports", "/api/..;z/..;/reports /api/reports /reports"},      // Tomcat leaves escaped semicolons
 		{"/api/q/..%3B/%2e%2e/..;/reports", "/api/q/..;/reports /api/reports /reports"}, // nginx, then Tomcat
-		{"/api/%2e%2e/../reports", "/reports /api/reports"},                             // who resolves before decoding
+		{"/api/%2e%2e/../reports", "/reports /api/reports"},                             // a server that resolves dots before it decodes
 		{"/reports#x", "/reports%23x /reports"},                                         // nginx
-		{"/reports%23x", "/reports%23x /reports"},                                       // decoded on the way
+		{"/reports%23x", "/reports%23x /reports"},                                       // decoded by a proxy
 		{"/%2572eports", "/%2572eports /reports"},                                       // twice
-		{"/api/%25252e./%252e./reports", "/api/%25252e./%252e./reports /api/reports /reports /api/%25252e/%252e/reports /api/%252e/reports"}, // twice and thrice differ
+		{"/api/%25252e./%252e./reports", "/api/%25252e./%252e./reports /api/reports /reports /api/%25252e/%252e/reports /api/%252e/reports"}, // decoding twice or three times gives different paths
 		{"/reports.", "/reports. /reports"},
 		{"/reports/.", "/reports/ /reports"}, // Tomcat
 	} {
@@ -43,8 +43,8 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// Whatever options a server has, its reading is among those that are found, or the path
-// is refused; and of the usual spellings few are.
+// Whatever options a server has, its reading is in the result, or the path is refused. Usual paths
+// have few readings.
 func TestReadingsOfAllOptions(t *testing.T) {
 	spellings := 100
 	if testing.Short() {
@@ -80,7 +80,7 @@ func TestReadingsOfAllOptions(t *testing.T) {
 	}
 }
 
-// readBy returns options with those of the others that bits name.
+// readBy returns options with those of the others that are set in bits.
 func readBy(o urlpath.Options, bits int) urlpath.Options {
 	for i, to := range []*bool{&o.EscapedSlash, &o.Backslash, &o.Escapes, &o.Parameters, &o.Endings, &o.DotsFirst} {
 		*to = bits>>i&1 == 1
@@ -88,7 +88,7 @@ func readBy(o urlpath.Options, bits int) urlpath.Options {
 	return o
 }
 
-// A long path with one thing in it that servers read in two ways is read.
+// A long path with a single ambiguous place has readings.
 func TestLongReadings(t *testing.T) {
 	for _, part := range []string{"/https%3A%2F%2Fhost%2Fa", "/a;b=1", "/%D0%B9%20x", "//a/./b"} {
 		path := strings.Repeat(part, 8<<10/len(part))
@@ -98,7 +98,7 @@ func TestLongReadings(t *testing.T) {
 	}
 }
 
-// The worst paths cost little, and are refused.
+// The worst paths take little time, and are refused.
 func TestReadingsAreBounded(t *testing.T) {
 	for _, part := range []string{"/%2F..;", "/%252e%5c..", "/a;.%2F%2e./", `/\..;%3B%2e.`, "//%25252F.;#", "/%c0%af.%00;"} {
 		path := strings.Repeat(part, 60<<10/len(part))

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Routes is a set of patterns, such as "GET /users/{id}", "/static/" and "/a/{rest...}".
-// They mean what they mean to net/http's ServeMux: a method is optional and GET
-// covers HEAD, {name} is one segment, {name...} and a slash at the end are all that
-// follows, {$} is the end, and the most specific pattern wins. Hosts are left out. It
-// is immutable and safe for concurrent use; the zero Routes matches nothing.
+// Routes is a set of patterns, for example "GET /users/{id}", "/static/" and "/a/{rest...}". They
+// have the meaning of net/http's ServeMux: a method is optional and GET includes HEAD, {name} is
+// one segment, {name...} and a slash at the end match the rest of the path, {$} matches the end,
+// and the most specific pattern wins. Hosts are not supported. Routes is immutable and safe for
+// concurrent use; the zero Routes matches nothing.
 type Routes struct {
 	patterns []string
 	options  Options
@@ -24,13 +24,13 @@ type Routes struct {
 type node struct {
 	literals map[string]*node
 	single   *node  // {name}
-	rest     string // the pattern that takes all that follows, "" if there is none
+	rest     string // the pattern that matches the rest of the path, "" if there is none
 	here     string // the pattern that ends here
 }
 
-// NewRoutes returns the set of the patterns. Where one of them is wrong, it returns its
-// index and the reason: it is no pattern, it is there already, or it overlaps another
-// while neither is the more specific.
+// NewRoutes returns the set of the patterns. If a pattern is invalid, it returns its index and the
+// reason: a syntax error, a duplicate, or an overlap with another pattern of which neither is more
+// specific.
 func NewRoutes(patterns []string) (*Routes, int, error) {
 	mux := http.NewServeMux()
 	for i, p := range patterns {
@@ -45,9 +45,9 @@ func NewRoutes(patterns []string) (*Routes, int, error) {
 	return s, -1, nil
 }
 
-// Under returns the set for paths that are clean under some options, and the index of
-// the first pattern that these make the same as one before it, -1 if there is none.
-// Such a pattern is never found.
+// Under returns the set for paths that are clean under some options, and the index of the first
+// pattern that these options make equal to an earlier one, -1 if there is none. Such a pattern
+// never matches.
 func (s *Routes) Under(o Options) (set *Routes, double int) {
 	set, double = &Routes{s.patterns, o, map[string]*node{}}, -1
 	for i, p := range s.patterns {
@@ -69,7 +69,7 @@ func (s *Routes) Under(o Options) (set *Routes, double int) {
 	return set, double
 }
 
-// spelled returns the path of a pattern with its literals as clean paths have them.
+// spelled returns the path of a pattern with its literals as in clean paths.
 func (s *Routes) spelled(path string) string {
 	segments := strings.Split(path, "/")
 	for i, one := range segments {
@@ -80,11 +80,10 @@ func (s *Routes) spelled(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// registered is what net/http says about the place where it was told a pattern.
+// registered matches the part of a net/http error about the line that registered a pattern.
 var registered = regexp.MustCompile(` ?\(registered at [^)]*\)|^http: `)
 
-// try asks net/http whether the pattern is one and fits beside the others, so that
-// its rules are ours.
+// try adds the pattern to a net/http mux, so that the same rules apply.
 func try(mux *http.ServeMux, pattern string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -96,7 +95,7 @@ func try(mux *http.ServeMux, pattern string) (err error) {
 	return nil
 }
 
-// split separates the method of a pattern from its path.
+// split splits a pattern into its method and its path.
 func split(pattern string) (method, path string) {
 	i := strings.IndexAny(pattern, " \t")
 	if i < 0 {
@@ -105,7 +104,7 @@ func split(pattern string) (method, path string) {
 	return pattern[:i], strings.TrimLeft(pattern[i:], " \t")
 }
 
-// add adds a pattern. It reports false where another one has its place.
+// add adds a pattern. It returns false if another pattern has the same place.
 func (n *node) add(path, pattern string) bool {
 	for rest := path[1:]; ; {
 		segment, after, more := strings.Cut(rest, "/")
@@ -129,7 +128,7 @@ func (n *node) add(path, pattern string) bool {
 	}
 }
 
-// set gives a pattern its place, unless it is taken.
+// set stores a pattern in place, and returns false if there already is one.
 func set(place *string, pattern string) bool {
 	if *place != "" {
 		return false
@@ -138,7 +137,7 @@ func set(place *string, pattern string) bool {
 	return true
 }
 
-// endEarlier lets patterns that end with a slash end before it as well.
+// endEarlier makes patterns that end with a slash match without the slash too.
 func (n *node) endEarlier(root bool) {
 	for _, c := range n.literals {
 		c.endEarlier(false)
@@ -147,7 +146,7 @@ func (n *node) endEarlier(root bool) {
 		n.single.endEarlier(false)
 	}
 	if root {
-		return // its slash is the whole path
+		return // the slash is the whole path
 	}
 	if empty := n.literals[""]; empty != nil {
 		set(&n.here, empty.here)
@@ -155,7 +154,7 @@ func (n *node) endEarlier(root bool) {
 	set(&n.here, n.rest)
 }
 
-// child returns the node of a literal segment, made if there is none.
+// child returns the node of a literal segment, creating it.
 func (n *node) child(segment string) *node {
 	c := n.literals[segment]
 	if c == nil {
@@ -168,8 +167,7 @@ func (n *node) child(segment string) *node {
 	return c
 }
 
-// Match returns the pattern for a method and a path that is clean, under the options
-// of the set.
+// Match returns the pattern for a method and a path that is clean under the options of the set.
 func (s *Routes) Match(method, path string) (pattern string, ok bool) {
 	if s == nil || path == "" || path[0] != '/' {
 		return "", false
@@ -184,7 +182,7 @@ func (s *Routes) Match(method, path string) (pattern string, ok bool) {
 	return "", false
 }
 
-// head returns the method whose patterns cover a HEAD request as well.
+// head returns the method whose patterns also match HEAD requests.
 func head(method string) string {
 	if method == http.MethodHead {
 		return http.MethodGet
@@ -192,9 +190,9 @@ func head(method string) string {
 	return method
 }
 
-// match returns the pattern for the rest of a path after a slash, "" if there is
-// none. Literals come before wildcards and these before what takes all, which is
-// the order from the most specific.
+// match returns the pattern for the rest of a path after a slash, "" if there is none. It tries
+// literals first, then wildcards, then patterns for the whole rest: from the most specific to the
+// least.
 func (n *node) match(rest string) string {
 	segment, after, more := strings.Cut(rest, "/")
 	if c := n.literals[segment]; c != nil {
@@ -210,7 +208,7 @@ func (n *node) match(rest string) string {
 	return n.rest
 }
 
-// next goes on below a segment that matched, or ends there.
+// next continues below a segment that matched, or ends there.
 func (n *node) next(after string, more bool) string {
 	if more {
 		return n.match(after)
@@ -218,6 +216,5 @@ func (n *node) next(after string, more bool) string {
 	return n.here
 }
 
-// RoutePath returns the one spelling of a path for [Routes.Match], where a server takes none
-// for another beyond what all do.
+// RoutePath returns the clean path for [Routes.Match] under no options.
 func RoutePath(path string) string { return String(path, Options{}) }

@@ -117,7 +117,7 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A set chooses as net/http's ServeMux does.
+// Match chooses the same pattern as net/http's ServeMux.
 func FuzzMatch(f *testing.F) {
 	patterns := []string{}
 	for _, p := range samplePatterns {
@@ -156,8 +156,8 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// redirects says whether net/http answers by sending the client to the path with a
-// slash at its end, which is no match.
+// redirects reports whether net/http redirects the client to the path with a slash at its end,
+// which is no match.
 func redirects(mux *http.ServeMux, r *http.Request) bool {
 	h, _ := mux.Handler(r)
 	w := httptest.NewRecorder()

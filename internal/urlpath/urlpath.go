@@ -1,6 +1,6 @@
-// Package urlpath brings the spellings of a URL's path together, so that a request
-// cannot reach the same place of a server under another name. Routes finds the
-// pattern that a method and a path belong to, with the patterns of net/http's ServeMux.
+// Package urlpath converts a URL's path to one clean spelling, so that a request cannot reach the
+// same resource of a server under another name. Routes finds the pattern for a method and a path,
+// with the patterns of net/http's ServeMux.
 package urlpath
 
 import (
@@ -8,42 +8,40 @@ import (
 	"strings"
 )
 
-// Options say which spellings a server takes for one beyond those that every server
-// does. The zero Options suit servers that follow RFC 3986, which all of Go's, nginx,
-// Envoy and Caddy do while they pass on what they were sent. Each option that is set
-// makes paths equal that other servers would keep apart, which makes a limit
-// stricter; one that is missing lets a client choose among several buckets.
+// Options define which spellings a server treats as equal, beyond those that every server does. The
+// zero Options fit servers that follow RFC 3986: all Go servers, nginx, Envoy and Caddy while they
+// forward paths unchanged. Each option makes more paths equal, which makes a limit stricter for
+// servers that distinguish them. Without an option that the server needs, a client can choose among
+// several buckets.
 type Options struct {
-	// Case takes capital letters for small ones: IIS, Express, and most file servers
-	// on Windows and macOS.
+	// Case treats capital letters like small ones: IIS, Express, and most file servers on Windows
+	// and macOS.
 	Case bool
 
-	// TrailingSlash leaves out a slash at the end: Express, Django behind a redirect,
-	// Rails, Laravel.
+	// TrailingSlash removes a slash at the end: Express, Django behind a redirect, Rails, Laravel.
 	TrailingSlash bool
 
-	// EscapedSlash takes %2F for a slash, and resolves dot segments after that: nginx
-	// with a path in proxy_pass, Envoy that unescapes slashes, routers that match what
-	// is decoded (gin, gorilla/mux, httprouter), most of PHP, Python and Ruby.
+	// EscapedSlash treats %2F as a slash, and resolves dot segments after that: nginx with a path
+	// in proxy_pass, Envoy that unescapes slashes, routers that match decoded paths (gin,
+	// gorilla/mux, httprouter), most of PHP, Python and Ruby.
 	EscapedSlash bool
 
-	// Backslash takes \ and %5C for a slash: IIS, Envoy that normalizes paths.
+	// Backslash treats \ and %5C as a slash: IIS, Envoy that normalizes paths.
 	Backslash bool
 
-	// Escapes decodes what is escaped more than once (%252F), overlong UTF-8 (%C0%AF)
-	// and IIS's %u002F: chains of servers of which each decodes.
+	// Escapes decodes double escapes (%252F), overlong UTF-8 (%C0%AF) and IIS's %u002F: chains of
+	// servers that each decode.
 	Escapes bool
 
-	// Parameters leaves out what follows a semicolon in a segment: Tomcat, Jetty,
-	// Spring.
+	// Parameters removes the rest of a segment after a semicolon: Tomcat, Jetty, Spring.
 	Parameters bool
 
-	// Endings leaves out dots, spaces and control characters at the end of a segment,
-	// and all that follows a NUL or a #: Windows, and programs whose texts end at a NUL.
+	// Endings removes dots, spaces and control characters at the end of a segment, and everything
+	// after a NUL or a #: Windows, and programs whose strings end at a NUL.
 	Endings bool
 
-	// DotsFirst resolves dot segments before empty ones are left out, so that
-	// /a//../b is /a/b: Node's and browsers' URL, and Envoy that normalizes paths.
+	// DotsFirst resolves dot segments before it removes empty ones, so that /a//../b is /a/b: URL
+	// in Node and browsers, and Envoy that normalizes paths.
 	DotsFirst bool
 }
 
@@ -53,8 +51,7 @@ var All = Options{
 	Escapes: true, Parameters: true, Endings: true, DotsFirst: true,
 }
 
-// Unclear says whether options other than Case and TrailingSlash may tell two paths
-// from the one that was sent.
+// Unclear reports whether options other than Case and TrailingSlash may change the path.
 func Unclear(path string) bool {
 	for i := range len(path) {
 		switch kinds[path[i]] {
@@ -69,16 +66,14 @@ func Unclear(path string) bool {
 	return false
 }
 
-// Clean appends the one spelling of a path to dst, by section 6 of RFC 3986 and what
-// servers do beyond it: escapes of characters that have no meaning are decoded, all
-// others are written in capitals, bytes that should have been escaped are, and empty
-// and dot segments are resolved, never above the root. Empty segments go first, as in
-// nginx and Go: /a//../b is /b. What follows a question mark is left out, and so are
-// the scheme and the host of a whole URL. A % that begins no escape is itself one
-// that was not escaped.
+// Clean appends the clean spelling of a path to dst. By section 6 of RFC 3986 and by what servers
+// do beyond it, Clean decodes escapes of characters without a special meaning, writes all other
+// escapes in capitals, escapes bytes that need it, and resolves empty and dot segments, never above
+// the root. It removes empty segments first, like nginx and Go: /a//../b is /b. It removes a query,
+// and the scheme and the host of a whole URL. A % that begins no escape becomes %25.
 //
-// Unless an option says otherwise a slash at the end stays, and an escaped slash
-// (%2F) stays one that does not separate. The result of Clean is clean under the same
+// Without an option that changes it, a slash at the end stays, and an escaped slash (%2F) stays
+// escaped and does not separate segments. Clean does not change its own result under the same
 // options.
 func Clean(dst []byte, path string, o Options) []byte {
 	path = target(path)
@@ -88,8 +83,7 @@ func Clean(dst []byte, path string, o Options) []byte {
 	return clean(dst, path, o)
 }
 
-// String is Clean with strings. A path that was clean is returned as it stands,
-// without an allocation.
+// String is Clean for strings. It returns a clean path as it is, without an allocation.
 func String(path string, o Options) string {
 	path = target(path)
 	if isClean(path, o) {
@@ -103,8 +97,8 @@ func String(path string, o Options) string {
 	return string(cleaned)
 }
 
-// target returns the path of a request's target: without the query and, in a whole
-// URL, without the scheme and the host.
+// target returns the path of a request target: without the query and, for a whole URL, without the
+// scheme and the host.
 func target(s string) string {
 	if i := strings.IndexByte(s, '?'); i >= 0 {
 		s = s[:i]
@@ -124,16 +118,16 @@ func target(s string) string {
 
 const schemeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-."
 
-// What a byte is, in bits.
+// Kinds of bytes, as bits.
 const (
-	escaped = 1 << iota // it never stands for itself
+	escaped = 1 << iota // always escaped
 	capital
 	backslash
 	semicolon
-	stop // a slash or a dot, which the next byte decides about
+	stop // a slash or a dot; the next byte decides whether it is clean
 )
 
-// kinds are the bytes that may be wrong in a path.
+// kinds are the bytes that may make a path unclean.
 var kinds = func() (k [256]uint8) {
 	for c := range k {
 		switch {
@@ -147,7 +141,7 @@ var kinds = func() (k [256]uint8) {
 	return k
 }()
 
-// wrong returns what makes a path not clean.
+// wrong returns the kinds that make a path unclean.
 func (o *Options) wrong() uint8 {
 	bits := uint8(escaped | stop)
 	if o.Case {
@@ -162,8 +156,8 @@ func (o *Options) wrong() uint8 {
 	return bits
 }
 
-// isClean says whether Clean would change nothing. It may be wrong only by saying
-// no.
+// isClean reports whether Clean would change nothing. It may return false for a clean path, but
+// never true for an unclean one.
 func isClean(path string, o Options) bool {
 	if path == "" || path[0] != '/' {
 		return path == "*" // the target of OPTIONS for a whole server
@@ -195,7 +189,7 @@ func isClean(path string, o Options) bool {
 	return true
 }
 
-// clean is Clean for what may not be clean.
+// clean is Clean for a path that may be unclean.
 func clean(dst []byte, path string, o Options) []byte {
 	var memory [256]byte
 	if o.Escapes {
@@ -210,8 +204,8 @@ func clean(dst []byte, path string, o Options) []byte {
 	return dst[:before+resolve(dst[before:], o)]
 }
 
-// resolve takes empty and dot segments out of a path that begins with a slash, and
-// returns how long what is left is.
+// resolve removes empty and dot segments from a path that begins with a slash, and returns the new
+// length.
 func resolve(path []byte, o Options) int {
 	n, directory := 0, false
 	for from := 1; from <= len(path); {
@@ -231,7 +225,7 @@ func resolve(path []byte, o Options) int {
 		case "..":
 			n = max(0, bytes.LastIndexByte(path[:n], '/'))
 		default:
-			// What is written is never ahead of what was read.
+			// The write position is never after the read position.
 			path[n] = '/'
 			n += 1 + copy(path[n+1:], segment)
 			directory = false
@@ -248,7 +242,7 @@ func resolve(path []byte, o Options) int {
 	return n
 }
 
-// merge leaves out empty segments, and returns how long what is left is.
+// merge removes empty segments, and returns the new length.
 func merge(path []byte) int {
 	n := 0
 	for i, c := range path {
@@ -260,7 +254,7 @@ func merge(path []byte) int {
 	return n
 }
 
-// segment returns what counts of a segment.
+// segment returns a segment without the parts that the options remove.
 func (o *Options) segment(s []byte) []byte {
 	if o.Parameters {
 		if i := bytes.IndexByte(s, ';'); i >= 0 {
@@ -279,7 +273,7 @@ func (o *Options) segment(s []byte) []byte {
 	}
 }
 
-// trimBlanks takes escaped spaces and control characters from the end of a segment.
+// trimBlanks removes escaped spaces and control characters from the end of a segment.
 func trimBlanks(s []byte) []byte {
 	for n := len(s); n >= 3 && s[n-3] == '%'; n = len(s) {
 		c := unhex(s[n-2])<<4 | unhex(s[n-1])

@@ -120,7 +120,7 @@ func TestCleanPathsAllocateNothing(t *testing.T) {
 	}
 }
 
-// A path of many escapes within escapes takes time by its length only.
+// The time for a path of nested escapes grows only with its length.
 func TestEscapesWithinEscapes(t *testing.T) {
 	path := "/%" + strings.Repeat("25", 1<<20) + "41"
 	if got := String(path, All); got != "/a" {
@@ -162,10 +162,10 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// A character is one byte of a path or a rune of it, as slow sees it.
+// character is one byte or rune of a path, for slow.
 type character struct {
 	value byte
-	data  bool // an escaped slash, which separates nothing
+	data  bool // an escaped slash, which separates no segments
 }
 
 var (
@@ -173,7 +173,7 @@ var (
 	microhex = regexp.MustCompile(`(?i)%u00[0-7][0-9a-f]`)
 )
 
-// slow does what Clean does, step by step as its comment has it.
+// slow does the same as Clean, step by step as in Clean's comment.
 func slow(path string, o Options) string {
 	path, _, _ = strings.Cut(path, "?")
 	if m := regexp.MustCompile(`^[A-Za-z0-9+.-]*://[^/]*`).FindString(path); m != "" && path[0] != '/' {
@@ -218,7 +218,7 @@ func slow(path string, o Options) string {
 	return result
 }
 
-// slowUnescape replaces one escape after the other, as long as there is any.
+// slowUnescape replaces one escape after the other until there is none.
 func slowUnescape(path string, o Options) string {
 	for {
 		before := path
@@ -271,7 +271,7 @@ func slowDecode(path string, o Options) []character {
 	return found
 }
 
-// slowSegment spells a segment.
+// slowSegment cleans a segment.
 func slowSegment(s []character, o Options) string {
 	text := make([]byte, len(s))
 	for i, c := range s {
@@ -306,7 +306,7 @@ func slowSegment(s []character, o Options) string {
 	return b.String()
 }
 
-// slowLower brings letters to one case that unicode has for one.
+// slowLower converts letters that differ only by case to one letter.
 func slowLower(s string) string {
 	var b strings.Builder
 	for s != "" {

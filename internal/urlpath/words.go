@@ -1,12 +1,12 @@
 package urlpath
 
-// Word is an option by the name that rule files and settings have for it.
+// Word is an option with its name in rule files and settings.
 type Word struct {
 	Name string
 	Set  func(*Options)
 }
 
-// Words are all of them.
+// Words are all options.
 var Words = []Word{
 	{"case", func(o *Options) { o.Case = true }},
 	{"trailing_slash", func(o *Options) { o.TrailingSlash = true }},

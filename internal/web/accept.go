@@ -2,9 +2,9 @@ package web
 
 import "strings"
 
-// PrefersProblem says whether a client that sent these Accept headers is to get
-// problem details rather than the plain envelope: it rates them higher, or as high
-// and names them. A client that takes neither gets the envelope.
+// PrefersProblem reports whether a client with these Accept headers gets problem details instead of
+// the plain envelope: it rates them higher, or equally high and names them. A client that accepts
+// neither gets the envelope.
 func PrefersProblem(accept []string) bool {
 	var problem, plain rating
 	for _, line := range accept {
@@ -25,17 +25,15 @@ func PrefersProblem(accept []string) bool {
 	return problem.weight > 0 && problem.exact == exactMatch
 }
 
-// rating is how a client rates one media type: by the most specific range that
-// holds it.
+// rating is a client's rating of one media type, by the most specific range that contains the type.
 type rating struct {
-	exact  int // 0: no range holds it
+	exact  int // specificity of the range; 0: no range contains the type
 	weight int // in thousandths
 }
 
 const exactMatch = 3
 
-// rate takes a range of an Accept header into account. Parameters of a type other
-// than its weight are ignored.
+// rate applies a range of an Accept header. It ignores parameters of the type, except its weight.
 func (r *rating) rate(media, offer string, weight int) {
 	exact := 0
 	switch {
@@ -51,8 +49,8 @@ func (r *rating) rate(media, offer string, weight int) {
 	}
 }
 
-// Cut cuts s at the first mark that stands in no quoted string, as lists and
-// parameters in the values of headers do. It is not valid if a string has no end.
+// Cut cuts s at the first mark outside of a quoted string, for lists and parameters in header
+// values. It is not valid if a quoted string does not end.
 func Cut(s string, mark byte) (before, after string, valid bool) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -68,8 +66,7 @@ func Cut(s string, mark byte) (before, after string, valid bool) {
 	return s, "", !quoted
 }
 
-// parseRange reads one element of an Accept header. One whose weight is no weight
-// is left out.
+// parseRange parses one element of an Accept header. ok is false for an invalid weight.
 func parseRange(element string) (media string, weight int, ok bool) {
 	media, params, _ := strings.Cut(element, ";")
 	weight = 1000
@@ -86,8 +83,7 @@ func parseRange(element string) (media string, weight int, ok bool) {
 	return strings.TrimSpace(media), weight, true
 }
 
-// parseWeight reads a number from 0 to 1 with at most three decimals, in
-// thousandths.
+// parseWeight parses a number from 0 to 1 with at most three decimals, in thousandths.
 func parseWeight(s string) (int, bool) {
 	whole, decimals, _ := strings.Cut(s, ".")
 	if whole != "0" && whole != "1" || len(decimals) > 3 {

@@ -10,13 +10,13 @@ import (
 	"stint"
 )
 
-// Media types of the two bodies.
+// Media types of the two formats of a body.
 const (
 	JSON    = "application/json"
 	Problem = "application/problem+json"
 )
 
-// The problem types that a refusal may be, with their registered titles.
+// Problem types of a refusal, with their registered titles.
 const (
 	quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
 		`"title":"Request cannot be satisfied as assigned quota has been exceeded"`
@@ -25,17 +25,17 @@ const (
 	untyped = `{"type":"about:blank","title":`
 )
 
-// Message is what the body of a refusal says. It is immutable.
+// Message has the texts for the body of a refusal. It is immutable.
 type Message struct {
-	code          string // all of them as JSON, the outer quotes left out
-	before, after string // around the wait
-	timed         bool   // whether there is a wait between them
+	code          string // all of them are JSON, without the outer quotes
+	before, after string // text before and after {wait}
+	timed         bool   // whether the text has {wait}
 	never         string
 }
 
-// NewMessage returns a message with a code for programs and a text for people, in
-// which {wait} stands for how long to wait, such as "3 minutes". never is the text
-// where waiting never helps.
+// NewMessage returns a message with a code for programs and a text for people. {wait} in the text
+// stands for the time to wait, for example "3 minutes". never is the text for refusals after which
+// waiting does not help.
 func NewMessage(code, text, never string) *Message {
 	m := &Message{code: escape(code), never: escape(never)}
 	before, after, timed := strings.Cut(text, "{wait}")
@@ -43,12 +43,12 @@ func NewMessage(code, text, never string) *Message {
 	return m
 }
 
-// escape returns s as it stands in a JSON string.
+// escape returns s with the escapes of a JSON string, without quotes.
 func escape(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always encodes, and a buffer takes everything
+	_ = e.Encode(s) // encoding a string into a buffer never fails
 	quoted := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 	return string(quoted[1 : len(quoted)-1])
 }
@@ -61,21 +61,20 @@ func (m *Message) AppendEnvelope(dst []byte, d *stint.Decision, reset Reset) []b
 	return append(dst, `}}}`...)
 }
 
-// AppendPlainEnvelope appends the error envelope of a refusal that no limit answers
-// for.
+// AppendPlainEnvelope appends the error envelope of a refusal without a limit.
 func (m *Message) AppendPlainEnvelope(dst []byte, retry time.Duration) []byte {
 	return append(m.open(dst, retry), `}}}`...)
 }
 
-// open appends the envelope up to its context.
+// open appends the start of the envelope, up to its context.
 func (m *Message) open(dst []byte, retry time.Duration) []byte {
 	dst = append(append(dst, `{"error":{"code":"`...), m.code...)
 	dst = m.appendText(append(dst, `","message":"`...), retry)
 	return append(dst, `","context":{`...)
 }
 
-// AppendProblem appends the problem details (RFC 9457) of a refusal by limits.
-// Those without presets are not named.
+// AppendProblem appends the problem details (RFC 9457) of a refusal by limits. Limits without
+// presets are not named.
 func (m *Message) AppendProblem(dst []byte, status int, policies []Policy, denied int) []byte {
 	dst = m.problem(append(dst, quotaExceeded...), status, policies[denied].RetryAfter)
 	dst = append(dst, `,"violated-policies":[`...)
@@ -83,8 +82,7 @@ func (m *Message) AppendProblem(dst []byte, status int, policies []Policy, denie
 	return append(dst, `]}`...)
 }
 
-// appendViolated appends the names of the limits that denied: the one that speaks,
-// then the others.
+// appendViolated appends the names of the limits that denied, the denied one first.
 func appendViolated(dst []byte, policies []Policy, denied int) []byte {
 	begin := len(dst)
 	for n := range len(policies) + 1 {
@@ -103,14 +101,13 @@ func appendViolated(dst []byte, policies []Policy, denied int) []byte {
 	return dst
 }
 
-// AppendCapacityProblem appends the problem details of a refusal because no limit
-// could be asked.
+// AppendCapacityProblem appends the problem details of a refusal because the store did not answer.
 func (m *Message) AppendCapacityProblem(dst []byte, status int, retry time.Duration) []byte {
 	return append(m.problem(append(dst, reducedCapacity...), status, retry), '}')
 }
 
-// AppendPlainProblem appends the problem details of a refusal for which no type is
-// registered; title is that of its status.
+// AppendPlainProblem appends the problem details of a refusal without a registered type; title is
+// the title of its status.
 func (m *Message) AppendPlainProblem(dst []byte, status int, title string) []byte {
 	dst = append(append(append(dst, untyped...), '"'), escape(title)...)
 	return append(m.problem(append(dst, '"'), status, stint.Never), '}')
@@ -133,16 +130,16 @@ func (m *Message) appendText(dst []byte, retry time.Duration) []byte {
 	return append(dst, m.after...)
 }
 
-// units are what a wait is told in, the largest first.
+// units are the units of a wait in words, the largest first.
 var units = [...]struct {
 	seconds int64
 	name    string
 }{{86400, " day"}, {3600, " hour"}, {60, " minute"}, {1, " second"}}
 
-// AppendWait appends a wait in words: whole seconds, rounded up and at least one,
-// in the largest unit that is not longer than they are, rounded up again. 59 s is
-// "59 seconds", 60 s "1 minute", 61 s "2 minutes". What rounds up to a whole larger
-// unit is told as one of it: 59 minutes and 1 second is "1 hour".
+// AppendWait appends a duration in words. It rounds up to whole seconds, at least one, and then up
+// to whole units of the largest unit that is not longer. 59 s is "59 seconds", 60 s "1 minute", 61
+// s "2 minutes". If rounding reaches a larger unit it uses that: 59 minutes and 1 second is "1
+// hour".
 func AppendWait(dst []byte, d time.Duration) []byte {
 	s := wait(d)
 	for i, u := range units {

@@ -37,7 +37,7 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// Whatever a setting says, every body is JSON that says just that.
+// Whatever texts a setting has, every body is JSON with exactly these texts.
 func TestBodiesAreJSON(t *testing.T) {
 	const odd = "<a> & \"b\" \\ \n ü \x00 \u2028"
 	m := NewMessage(odd, odd+"{wait}"+odd, odd)
@@ -152,7 +152,7 @@ func FuzzPrefersProblem(f *testing.F) {
 	})
 }
 
-// Any name is one string of printable ASCII without a line end.
+// Any name is written as one string of printable ASCII without a line end.
 func FuzzName(f *testing.F) {
 	f.Add("a\"\\%\r\nü")
 	f.Fuzz(func(t *testing.T, name string) {

@@ -12,25 +12,24 @@ import (
 	"stint/internal/text"
 )
 
-// CertFiles name what a server shows and whom it lets in.
+// CertFiles are the files of a server's certificate, and of the authorities of its clients.
 type CertFiles struct {
-	// Cert is the certificate with those between it and the root, Key its private key,
-	// both as PEM.
+	// Cert is the certificate with the intermediate ones, Key its private key, both as PEM.
 	Cert, Key string
 
-	// ClientCA are the certificates, as PEM, that may sign those of clients; "": clients
-	// need none.
+	// ClientCA has the certificates, as PEM, of the authorities for client certificates; "":
+	// clients need no certificate.
 	ClientCA string
 
-	// ClientName is the DNS name that the certificate of a client must be for; "": any.
+	// ClientName is the DNS name that a client's certificate must have; "": any name.
 	ClientName string
 }
 
-// Given says whether there is a certificate, without which connections are not encrypted.
+// Given reports whether there is a certificate. Without one, connections are not encrypted.
 func (f *CertFiles) Given() bool { return f.Cert != "" }
 
-// Check returns what is wrong with the choice of files, and with which of them: cert, key,
-// client-ca or client-name; "" where nothing is.
+// Check returns the first problem of the combination of files, and the option that has it: cert,
+// key, client-ca or client-name. It returns "" if there is no problem.
 func (f *CertFiles) Check() (which, problem string) {
 	switch {
 	case f.Cert == "" && f.Key != "":
@@ -45,7 +44,7 @@ func (f *CertFiles) Check() (which, problem string) {
 	return "", ""
 }
 
-// Which returns which of the files has that name, as Check does.
+// Which returns the option of the file with that name, like Check.
 func (f *CertFiles) Which(name string) string {
 	switch name {
 	case f.Cert:
@@ -56,7 +55,7 @@ func (f *CertFiles) Which(name string) string {
 	return "client-ca"
 }
 
-// CertError says what is wrong with one of the files.
+// CertError is a problem of one of the files.
 type CertError struct {
 	File    string
 	Problem string
@@ -64,14 +63,14 @@ type CertError struct {
 	Err     error // the cause; may be nil
 }
 
-// Error returns the file and the problem. The hint stands apart.
+// Error returns the file and the problem, without the hint.
 func (e *CertError) Error() string { return e.File + ": " + e.Problem }
 
 // Unwrap returns the cause.
 func (e *CertError) Unwrap() error { return e.Err }
 
-// Certs are the contents of the files as they were last read without a fault. It is
-// safe for concurrent use: a connection sees the old ones or the new ones.
+// Certs has the contents of the files after the last successful load. It is safe for concurrent
+// use: each connection uses either the old contents or the new ones.
 type Certs struct {
 	files    CertFiles
 	protocol string
@@ -84,7 +83,7 @@ type contents struct {
 	expiry time.Time
 }
 
-// LoadCerts reads the files of a server that speaks a protocol: "h2" or "http/1.1". Errors are
+// LoadCerts reads the files for a server of a protocol, "h2" or "http/1.1". Errors are
 // [*CertError].
 func LoadCerts(files CertFiles, protocol string) (*Certs, error) {
 	c := &Certs{files: files, protocol: protocol}
@@ -95,8 +94,8 @@ func LoadCerts(files CertFiles, protocol string) (*Certs, error) {
 	return c, nil
 }
 
-// Reload reads the files again and says whether they have changed. On an error what was
-// read before stays.
+// Reload reads the files again and reports whether they have changed. On an error the previous
+// contents stay.
 func (c *Certs) Reload() (changed bool, err error) {
 	next := new(contents)
 	for i, name := range c.Paths() {
@@ -120,7 +119,7 @@ func (c *Certs) Reload() (changed bool, err error) {
 	return true, nil
 }
 
-// compile makes of the bytes what handshakes need.
+// compile parses the bytes of the files for handshakes.
 func (n *contents) compile(f *CertFiles, protocol string) error {
 	pair, err := tls.X509KeyPair(n.bytes[0], n.bytes[1])
 	if err != nil {
@@ -148,7 +147,7 @@ func (n *contents) compile(f *CertFiles, protocol string) error {
 	return nil
 }
 
-// Config returns the configuration of a server that always shows what was last read.
+// Config returns the configuration of a server. It always uses the latest contents.
 func (c *Certs) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -157,10 +156,10 @@ func (c *Certs) Config() *tls.Config {
 	}
 }
 
-// Expiry returns until when the certificate is good.
+// Expiry returns the time when the certificate expires.
 func (c *Certs) Expiry() time.Time { return c.current.Load().expiry }
 
-// Paths returns the files, to be watched.
+// Paths returns the names of the files, to be watched.
 func (c *Certs) Paths() []string {
 	paths := []string{c.files.Cert, c.files.Key}
 	if c.files.ClientCA != "" {

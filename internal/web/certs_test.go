@@ -11,7 +11,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// files writes what an authority signs for names and returns the files.
+// files writes certificates that an authority signed for names, and returns the files.
 func files(t *testing.T, dir string, ca *testkit.Authority, names ...string) CertFiles {
 	t.Helper()
 	f := CertFiles{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientCA: filepath.Join(dir, "ca.pem")}
@@ -24,7 +24,7 @@ func files(t *testing.T, dir string, ca *testkit.Authority, names ...string) Cer
 	return f
 }
 
-// handshake connects a client to a server and returns the name that the server showed.
+// handshake connects a client to a server and returns the name in the server's certificate.
 func handshake(t *testing.T, c *Certs, client *tls.Config) (shown string, err error) {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", c.Config())
@@ -43,7 +43,7 @@ func handshake(t *testing.T, c *Certs, client *tls.Config) (shown string, err er
 	}()
 	conn, err := tls.Dial("tcp", l.Addr().String(), client)
 	if err != nil {
-		<-failed //nolint:errcheck // the client has said what is wrong
+		<-failed //nolint:errcheck // the client's error is enough
 		return "", err
 	}
 	defer conn.Close()
@@ -53,7 +53,7 @@ func handshake(t *testing.T, c *Certs, client *tls.Config) (shown string, err er
 	return conn.ConnectionState().PeerCertificates[0].DNSNames[0], nil
 }
 
-// A connection is made with what the files held when they were last read without a fault.
+// A connection uses the contents of the last successful load.
 func TestReload(t *testing.T) {
 	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	f := files(t, dir, ca, "first.test")
@@ -91,7 +91,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Whose clients are let in.
+// Only clients with a matching certificate can connect.
 func TestClients(t *testing.T) {
 	ca, stranger := testkit.NewAuthority(t), testkit.NewAuthority(t)
 	f := files(t, t.TempDir(), ca, "server.test")
@@ -99,7 +99,7 @@ func TestClients(t *testing.T) {
 		name   string
 		signer *testkit.Authority // nil: no certificate
 		client string
-		wanted string // the name that is asked for
+		wanted string // the server name that the client expects
 		let    bool
 	}{
 		{"a client of ours", ca, "envoy.test", "", true},
@@ -126,7 +126,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// What cannot be used is said with the file.
+// An error names the file that cannot be used.
 func TestFaults(t *testing.T) {
 	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	good := files(t, dir, ca, "server.test")
@@ -156,7 +156,7 @@ func TestFaults(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), test.file+": "+test.want) {
 				t.Fatalf("error %v, want %s: %s", err, test.file, test.want)
 			}
-			if fault := err.(*CertError); fault.Hint == "" || fault.File != test.file { //nolint:errorlint // Load says so
+			if fault := err.(*CertError); fault.Hint == "" || fault.File != test.file { //nolint:errorlint // LoadCerts returns this type
 				t.Errorf("%+v", fault)
 			}
 		})

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// MaxHops is how many entries of a forwarded header are read, from the right.
+	// MaxHops is the most entries of a forwarded header that are read, from the right.
 	MaxHops = 100
 
-	// DefaultV6Bits is how much of an IPv6 address names a client where nothing else
-	// is said: whoever has one address of a /64 has them all.
+	// DefaultV6Bits is the default length of the IPv6 prefix that identifies a client: whoever has
+	// one address of a /64 has all of them.
 	DefaultV6Bits = 64
 
 	// ForwardedFor is the header that most proxies add hops to.
@@ -21,23 +21,23 @@ const (
 	Forwarded = "Forwarded"
 )
 
-// TrustConfig says whom to believe.
+// TrustConfig defines the trusted proxies.
 type TrustConfig struct {
-	// Trusted are the proxies whose forwarded header is believed. None: the header is
-	// never read. IPv4 and IPv6 are listed apart: ::/0 holds no IPv4 address.
+	// Trusted are the proxies whose forwarded header is used. None: the header is never read. IPv4
+	// and IPv6 need separate prefixes: ::/0 contains no IPv4 address.
 	Trusted []netip.Prefix
 
-	// TrustLocal believes a peer without an address as well: one on a Unix socket.
+	// TrustLocal also trusts a peer without an address, which is on a Unix socket.
 	TrustLocal bool
 
-	// Header is the one header that is read; "" means X-Forwarded-For. A header that
-	// the proxies do not write themselves is one that clients write, so no other is
-	// looked at. Forwarded has the syntax of RFC 7239; any other holds one address
-	// (X-Real-IP) or a list of them.
+	// Header is the only header that is read; "" means X-Forwarded-For. Clients can write any
+	// header that the proxies do not write themselves, so no other header is read. Forwarded has
+	// the syntax of RFC 7239; any other header has one address (X-Real-IP) or a list of addresses.
 	Header string
 }
 
-// ClientFinder finds clients. It is immutable and safe for concurrent use.
+// ClientFinder finds the address of the client of a request. It is immutable and safe for
+// concurrent use.
 type ClientFinder struct {
 	trusted []netip.Prefix
 	local   bool
@@ -46,7 +46,7 @@ type ClientFinder struct {
 	parse   func(hop string) (netip.Addr, bool)
 }
 
-// NewClientFinder returns a finder. The zero TrustConfig believes nobody: the client is the peer.
+// NewClientFinder returns a finder. The zero TrustConfig trusts nobody: the client is the peer.
 func NewClientFinder(c TrustConfig) *ClientFinder {
 	f := &ClientFinder{local: c.TrustLocal, header: c.Header, cut: cutList, parse: ParseHost}
 	if f.header == "" {
@@ -61,7 +61,7 @@ func NewClientFinder(c TrustConfig) *ClientFinder {
 	return f
 }
 
-// unmap turns the prefix of IPv4 addresses written as IPv6 into the plain one.
+// unmap converts a prefix of IPv4 addresses in IPv6 form to IPv4.
 func unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -72,37 +72,36 @@ func unmap(p netip.Prefix) netip.Prefix {
 // Header returns the name of the header that the finder reads.
 func (f *ClientFinder) Header() string { return f.header }
 
-// Client returns the address of the client behind peer, without a zone and with
-// IPv4 as such. lines are the values of the forwarded header in their order; peer
-// is invalid for a connection without an address.
+// Client returns the address of the client behind peer, without a zone; IPv4 in IPv6 becomes IPv4.
+// lines are the values of the forwarded header in their order. peer is invalid for a connection
+// without an address.
 //
-// Each proxy adds the address it saw to the right, so the header is read from
-// there: a hop is believed if the one that added it is trusted, and the first that
-// is not trusted is the client. What is no address ends the walk at the trusted hop
-// that sent it. So whatever an untrusted side writes into the header, the result
-// is never an address of its choice. Invalid means that nobody can tell.
+// Each proxy appends the address of its peer, so Client reads the header from the right. It uses an
+// entry if the hop that appended it is trusted; the first untrusted hop is the client. If an entry
+// is no address, the result is the trusted hop that sent it. So an untrusted hop can never choose
+// the result by what it writes into the header. The result is invalid if the client is unknown.
 func (f *ClientFinder) Client(peer netip.Addr, lines []string) netip.Addr {
 	at, _ := f.Find(peer, lines)
 	return at
 }
 
-// ClientFound is how the address of a client was found.
+// ClientFound is the result of the search for a client's address.
 type ClientFound uint8
 
 const (
-	// KnownClient says that it is the client's, as far as the proxies can be believed.
+	// KnownClient means that the address is the client's, if the trusted proxies are right.
 	KnownClient ClientFound = iota
 
-	// MissingClient says that a trusted proxy sent the request and no forwarded header: the
-	// address is the proxy's own.
+	// MissingClient means that a trusted proxy sent no forwarded header. The address is the proxy's
+	// own.
 	MissingClient
 
-	// UnreadableClient says that what a trusted proxy wrote is no address, or is behind more
-	// than MaxHops: the address is a proxy's.
-	UnreadableClient
+	// InvalidClient means that a trusted proxy wrote an entry that is no address, or more than
+	// MaxHops entries. The address is a proxy's.
+	InvalidClient
 )
 
-// Find returns what Client returns, and whether it is the client's.
+// Find is like Client, and also returns whether the address is the client's.
 func (f *ClientFinder) Find(peer netip.Addr, lines []string) (netip.Addr, ClientFound) {
 	at := peer.WithZone("").Unmap()
 	hops := 0
@@ -112,13 +111,13 @@ func (f *ClientFinder) Find(peer netip.Addr, lines []string) (netip.Addr, Client
 				return at, KnownClient
 			}
 			if hops == MaxHops {
-				return at, UnreadableClient
+				return at, InvalidClient
 			}
 			var hop string
 			rest, hop, more = f.cut(rest)
 			next, ok := f.parse(hop)
 			if !ok {
-				return at, UnreadableClient
+				return at, InvalidClient
 			}
 			at = next
 		}
@@ -129,8 +128,8 @@ func (f *ClientFinder) Find(peer netip.Addr, lines []string) (netip.Addr, Client
 	return at, KnownClient
 }
 
-// Trusts says whether peer, invalid for a connection without an address, is a trusted
-// proxy.
+// Trusts reports whether peer is a trusted proxy. It is invalid for a connection without an
+// address.
 func (f *ClientFinder) Trusts(peer netip.Addr) bool { return f.trusts(peer.WithZone("").Unmap()) }
 
 func (f *ClientFinder) trusts(a netip.Addr) bool {
@@ -145,9 +144,8 @@ func (f *ClientFinder) trusts(a netip.Addr) bool {
 	return false
 }
 
-// GroupAddr returns the address that stands for all of one client: an IPv6 address
-// with all but its first bits cleared, any other as it is. bits 0 means
-// DefaultV6Bits.
+// GroupAddr returns the address that stands for all addresses of one client: an IPv6 address with
+// all but its first bits cleared, and any other address unchanged. bits 0 means DefaultV6Bits.
 func GroupAddr(a netip.Addr, bits int) netip.Addr {
 	if !a.Is6() {
 		return a
@@ -155,12 +153,12 @@ func GroupAddr(a netip.Addr, bits int) netip.Addr {
 	if bits <= 0 || bits > 128 {
 		bits = DefaultV6Bits
 	}
-	p, _ := a.WithZone("").Prefix(bits) // an error needs bits out of range
+	p, _ := a.WithZone("").Prefix(bits) // Prefix fails only if bits is out of range
 	return p.Addr()
 }
 
-// PeerAddr returns the address of a connection from its text, such as "192.0.2.1:1234"
-// or "[2001:db8::1]:1234"; invalid for a connection without one.
+// PeerAddr parses the address of a connection, for example "192.0.2.1:1234" or
+// "[2001:db8::1]:1234". The result is invalid for a connection without an address.
 func PeerAddr(remote string) netip.Addr {
 	a, _ := ParseHost(remote)
 	return a

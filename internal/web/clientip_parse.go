@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// cutList cuts the last hop off a list and says whether there are more.
+// cutList cuts the last hop off a list and reports whether more hops remain.
 func cutList(line string) (rest, hop string, more bool) {
 	i := strings.LastIndexByte(line, ',')
 	return line[:max(i, 0)], line[i+1:], i >= 0
 }
 
-// cutQuoted is cutList where commas may stand in quoted strings. It reads from the
-// right like everything here: a quote that a client opens on the left and never
-// closes must not swallow what a proxy added behind it.
+// cutQuoted is cutList for lists with commas in quoted strings. It reads from the right too: a
+// quote that a client opens on the left and never closes must not hide the entry that a proxy
+// appended.
 func cutQuoted(line string) (rest, hop string, more bool) {
 	quoted := false
 	for i := len(line) - 1; i >= 0; i-- {
@@ -28,7 +28,7 @@ func cutQuoted(line string) (rest, hop string, more bool) {
 	return "", line, false
 }
 
-// escaped says whether the byte at i stands behind an odd number of backslashes.
+// escaped reports whether an odd number of backslashes precedes the byte at i.
 func escaped(line string, i int) bool {
 	n := 0
 	for i--; i >= 0 && line[i] == '\\'; i-- {
@@ -37,9 +37,9 @@ func escaped(line string, i int) bool {
 	return n%2 == 1
 }
 
-// ParseHost reads an address as proxies write it: plain, in brackets, with a port,
-// with spaces around. Zones are dropped and IPv4 in IPv6 becomes IPv4. Names, words
-// such as "unknown" and numbers with leading zeros are no addresses.
+// ParseHost parses an address as proxies write it: plain, in brackets, with a port, with spaces
+// around it. It drops zones, and IPv4 in IPv6 becomes IPv4. Names, words like "unknown" and numbers
+// with leading zeros are not addresses.
 func ParseHost(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
 	if inner, ok := strings.CutPrefix(s, "["); ok {
@@ -49,7 +49,7 @@ func ParseHost(s string) (netip.Addr, bool) {
 		}
 		return parseAddr(host)
 	}
-	if i := strings.IndexByte(s, ':'); i >= 0 && i == strings.LastIndexByte(s, ':') { // IPv4 and a port
+	if i := strings.IndexByte(s, ':'); i >= 0 && i == strings.LastIndexByte(s, ':') { // IPv4 with a port
 		if !isPort(s[i:]) {
 			return netip.Addr{}, false
 		}
@@ -69,7 +69,7 @@ func parseAddr(s string) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
-// isPort says whether s is a colon and a port number.
+// isPort reports whether s is a colon and a port number.
 func isPort(s string) bool {
 	if len(s) < 2 || s[0] != ':' {
 		return false
@@ -78,9 +78,9 @@ func isPort(s string) bool {
 	return err == nil
 }
 
-// parseForwarded reads the address of one element of a Forwarded header, such as
-// for="[2001:db8::1]:4711";proto=https. An element without exactly one for, or with
-// a fault anywhere, has none.
+// parseForwarded returns the address of one element of a Forwarded header, for example
+// for="[2001:db8::1]:4711";proto=https. It fails unless there is exactly one "for", and for any
+// syntax error.
 func parseForwarded(element string) (netip.Addr, bool) {
 	var node string
 	found := false
@@ -106,8 +106,8 @@ func parseForwarded(element string) (netip.Addr, bool) {
 	return ParseHost(node)
 }
 
-// cutValue reads a token or quoted string up to a semicolon or the end. Escapes
-// need not be resolved: no address has any.
+// cutValue cuts a token or quoted string that ends at a semicolon or at the end. It leaves escapes
+// as they are, because no address has any.
 func cutValue(s string) (value, rest string, ok bool) {
 	s = strings.TrimLeft(s, " \t")
 	if !strings.HasPrefix(s, `"`) {

@@ -5,9 +5,8 @@ import (
 	"syscall"
 )
 
-// descriptorOf returns the number of a connection's descriptor; -1: it has none. A system of the
-// Unix family gives the lowest number that is free, so a number says how many others are in
-// use at least.
+// descriptorOf returns the number of a connection's file descriptor, -1 if it has none. Unix
+// systems assign the lowest free number, so at least that many other descriptors are in use.
 func descriptorOf(c net.Conn) int {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

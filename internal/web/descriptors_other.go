@@ -2,8 +2,8 @@
 
 package web
 
-// descriptorLimit returns how many descriptors this process may have open; 0: no bound is known.
+// descriptorLimit returns how many descriptors this process may have open; 0: unknown.
 func descriptorLimit() int { return 0 }
 
-// chmod changes the mode of an open descriptor where the system can do so.
+// chmod changes the mode of an open descriptor, on systems that support it.
 func chmod(uintptr, uint32) {}

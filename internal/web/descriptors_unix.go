@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// descriptorLimit returns how many descriptors this process may have open; 0: no bound is known.
+// descriptorLimit returns how many descriptors this process may have open; 0: unknown.
 func descriptorLimit() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || uint64(limit.Cur) > math.MaxInt32 {
@@ -16,8 +16,8 @@ func descriptorLimit() int {
 	return int(limit.Cur)
 }
 
-// chmod changes the mode of an open descriptor where the system can do so.
+// chmod changes the mode of an open descriptor, on systems that support it.
 func chmod(fd uintptr, mode uint32) {
-	// Other systems than Linux cannot do it for a socket; its file is changed afterwards.
+	// Only Linux supports it for a socket; elsewhere the mode of the file is changed later.
 	_ = syscall.Fchmod(int(fd), mode)
 }

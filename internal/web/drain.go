@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// Drainer is a server of net/http whose end is announced, and waits for the calls in
-// flight, but not for connections that have sent nothing. Its life is Serve and Drain, each
-// once; it is safe for concurrent use.
+// Drainer is a net/http server that announces its end to clients. It waits for calls in progress,
+// but not for connections without a call. Serve and Drain may each be called once. It is safe for
+// concurrent use.
 type Drainer struct {
 	server  *http.Server
 	handler http.Handler
 	leaving atomic.Bool
 	writers sync.Pool // of *writer
 
-	mu       sync.Mutex        // guards what follows
-	open     map[net.Conn]bool // true: it has sent nothing so far
-	listener net.Listener      // once somebody serves
+	mu       sync.Mutex        // guards the fields below
+	open     map[net.Conn]bool // open connections; true: no byte was received yet
+	listener net.Listener      // set by Serve
 	ended    bool              // Drain was called
 }
 
-// NewDrainer returns a server that ends as this package says; it takes over ConnState and wraps
-// Handler.
+// NewDrainer returns a Drainer of server. It sets ConnState and wraps Handler.
 func NewDrainer(server *http.Server) *Drainer {
 	s := &Drainer{server: server, handler: server.Handler, open: make(map[net.Conn]bool)}
 	s.writers.New = func() any { return &writer{leaving: &s.leaving} }
@@ -35,8 +34,8 @@ func NewDrainer(server *http.Server) *Drainer {
 	return s
 }
 
-// track keeps the open connections, and which of them have sent nothing: http.Server
-// would wait five seconds for those when it stops.
+// track records open connections, and which of them have not sent anything yet: http.Server would
+// wait five seconds for those when it stops.
 func (s *Drainer) track(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,26 +49,27 @@ func (s *Drainer) track(c net.Conn, state http.ConnState) {
 	}
 }
 
-// serve answers one call.
+// serve handles one call.
 func (s *Drainer) serve(w http.ResponseWriter, r *http.Request) {
 	one := s.writers.Get().(*writer)
 	one.ResponseWriter = w
 	s.handler.ServeHTTP(one, r)
-	one.announce() // where nothing was written
+	one.announce() // if the handler wrote nothing
 	one.ResponseWriter, one.begun = nil, false
 	s.writers.Put(one)
 }
 
-// writer adds "Connection: close" to an answer that is begun while the server is leaving,
-// which http.Server by itself does only once it has closed all idle connections, and so may
-// lose the calls that are on their way on them.
+// writer adds "Connection: close" to a response that begins while the server stops. http.Server
+// alone does so only after it has closed all idle connections, and so may lose calls that are on
+// their way on them.
 type writer struct {
 	http.ResponseWriter
 	leaving *atomic.Bool
 	begun   bool
 }
 
-// announce tells the client, where it is not too late, not to use the connection again.
+// announce adds "Connection: close", unless the header is already written or the server is not
+// stopping.
 func (w *writer) announce() {
 	if !w.begun && w.leaving.Load() {
 		w.Header().Set("Connection", "close")
@@ -77,31 +77,31 @@ func (w *writer) announce() {
 	w.begun = true
 }
 
-// WriteHeader begins the answer.
+// WriteHeader begins the response.
 func (w *writer) WriteHeader(status int) {
-	if status >= http.StatusOK { // below: others follow
+	if status >= http.StatusOK { // a lower status is informational; another one follows
 		w.announce()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write begins the answer, or goes on with it.
+// Write begins or continues the response.
 func (w *writer) Write(b []byte) (int, error) {
 	w.announce()
 	return w.ResponseWriter.Write(b)
 }
 
-// Flush sends what was written so far.
+// Flush sends the buffered bytes.
 func (w *writer) Flush() {
 	w.announce()
-	// A writer of net/http can flush, and its errors show at the next write.
+	// Writers of net/http can flush, and an error appears again at the next write.
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Serve answers what l accepts until Drain, and then returns nil.
+// Serve handles the connections of l until Drain, and then returns nil.
 func (s *Drainer) Serve(l net.Listener) error {
 	s.mu.Lock()
 	s.listener = l
@@ -119,46 +119,46 @@ func (s *Drainer) Serve(l net.Listener) error {
 	return err
 }
 
-// Ready says whether connections are kept for another call. From false on each answer says
-// that its connection ends; connections without a call stay open until Drain.
+// Ready sets whether connections stay open after a call. After Ready(false) each response announces
+// that its connection ends; idle connections stay open until Drain.
 func (s *Drainer) Ready(yes bool) { s.leaving.Store(!yes) }
 
-// Drain accepts no more connections and waits for the calls in flight until ctx is done;
-// then it cuts them and says so. Connections without a call stay open for linger, so that
-// their clients are told in the answer to their next call. Those that have sent nothing are
-// closed at silent after that.
+// Drain closes the listener and waits for calls in progress until ctx is done; then it closes their
+// connections and returns true. Idle connections stay open for linger, so that the response to
+// their next call can announce the end. Connections that have sent nothing are closed at most
+// silent after that.
 func (s *Drainer) Drain(ctx context.Context, linger, silent time.Duration) (cut bool) {
-	s.refuse() // first: who is told to leave comes again at once
+	s.refuse() // first, because clients that see the announcement connect again at once
 	s.Ready(false)
 	s.await(ctx, linger)
 	timer := time.AfterFunc(silent, s.closeFresh)
 	defer timer.Stop()
-	// The listener is closed already, which Shutdown may find before Serve has told it.
+	// The listener is already closed, and Shutdown may notice that before Serve has removed it.
 	if err := s.server.Shutdown(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
-		// It reports what Shutdown has reported.
+		// Its error is that of Shutdown.
 		_ = s.server.Close()
 		return true
 	}
 	return false
 }
 
-// refuse accepts no more connections.
+// refuse closes the listener.
 func (s *Drainer) refuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	if s.listener != nil {
-		// Shutdown closes the listener too, and what there is to say to nobody.
+		// Shutdown closes the listener too, and nobody could handle the error.
 		_ = s.listener.Close()
 	}
 }
 
-// look is the time between two looks at the open connections.
-const look = 5 * time.Millisecond
+// pollInterval is the time between two checks for open connections.
+const pollInterval = 5 * time.Millisecond
 
-// await waits until no connection is open, for at most so long, or until ctx is done.
+// await waits until no connection is open, until most has passed, or until ctx is done.
 func (s *Drainer) await(ctx context.Context, most time.Duration) {
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for end := time.After(most); s.connections() > 0; {
 		select {
@@ -171,7 +171,7 @@ func (s *Drainer) await(ctx context.Context, most time.Duration) {
 	}
 }
 
-// connections returns how many are open.
+// connections returns the number of open connections.
 func (s *Drainer) connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

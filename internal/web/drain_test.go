@@ -15,8 +15,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// A call in flight is answered, a connection that says nothing is closed, and a call that
-// takes too long is cut.
+// Drain waits for a call in progress, closes an idle connection, and aborts a call that takes too
+// long.
 func TestDrain(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"answered": 20 * time.Second, "cut": 50 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -62,9 +62,9 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// From the beginning of the end each answer says that its connection ends, however the handler
-// answers and also one that was asked before, and connections without a call stay open
-// for the next one until Drain.
+// After Ready(false) each response announces the end of its connection, however the handler writes
+// it and even if the request came before. Idle connections stay open for their next call until
+// Drain.
 func TestEndIsAnnounced(t *testing.T) {
 	entered, leave := make(chan struct{}, 1), make(chan struct{})
 	s := NewDrainer(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -117,8 +117,7 @@ func TestEndIsAnnounced(t *testing.T) {
 	testkit.Must(t, <-served)
 }
 
-// lagging is a listener of which who accepts hears late that it is closed: only when that is
-// tried again.
+// lagging is a listener whose Accept returns late after Close: only after a second Close.
 type lagging struct {
 	net.Listener
 	closes atomic.Int32
@@ -140,7 +139,7 @@ func (l *lagging) Close() error {
 	return l.Listener.Close()
 }
 
-// A listener whose end is heard of late cuts nothing.
+// A listener whose Accept returns late causes no aborted calls.
 func TestDrainBeforeServeEnds(t *testing.T) {
 	s := NewDrainer(&http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute})
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
@@ -155,8 +154,8 @@ func TestDrainBeforeServeEnds(t *testing.T) {
 	testkit.Must(t, <-served)
 }
 
-// While it lingers, a server accepts nothing more and goes on answering on the connections
-// that it has, until all of them have ended.
+// While it lingers, a server accepts no new connection but still answers on the open ones, until
+// all of them have ended.
 func TestDrainLingers(t *testing.T) {
 	s := NewDrainer(&http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -166,7 +165,7 @@ func TestDrainLingers(t *testing.T) {
 	idle, fresh := dial(t, l.Addr().String()), dial(t, l.Addr().String())
 	idle.ask(t, "/")
 	for s.connections() < 2 { // the server has accepted both
-		time.Sleep(time.Millisecond) // nothing tells of it
+		time.Sleep(time.Millisecond) // there is no event to wait for
 	}
 	drained := make(chan bool, 1)
 	go func() { drained <- s.Drain(t.Context(), time.Minute, time.Minute) }()
@@ -222,7 +221,7 @@ func (c *keptAlive) ask(t *testing.T, path string) *http.Response {
 }
 
 func get(url string) string {
-	resp, err := http.Get(url) //nolint:gosec // of this test
+	resp, err := http.Get(url) //nolint:gosec // the test's own URL
 	if err != nil {
 		return err.Error()
 	}

@@ -10,7 +10,7 @@ import (
 // FieldName is the name of a field.
 type FieldName uint8
 
-// The fields that an answer may have.
+// Fields of a response.
 const (
 	RetryAfter FieldName = iota
 	RateLimitPolicy
@@ -32,25 +32,25 @@ var canonical = [names]string{
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Retry-After",
 }
 
-// String returns the name as its specification writes it.
+// String returns the name as its specification spells it.
 func (n FieldName) String() string { return fieldText[n] }
 
 // Canonical returns the name as net/http and net/textproto spell it in their maps.
 func (n FieldName) Canonical() string { return canonical[n] }
 
-// Fields are the fields of one answer. The zero Fields has none; it keeps its
-// memory from one answer to the next, so rendering allocates nothing.
+// Fields are the fields of one response. The zero Fields has none. It keeps its memory from one
+// response to the next, so rendering allocates nothing.
 type Fields struct {
 	text []byte
 	name [names]FieldName
-	end  [names]int // where in text the value of each field ends
+	end  [names]int // the end of each field's value in text
 	n    int
 }
 
-// Len returns how many fields there are.
+// Len returns the number of fields.
 func (f *Fields) Len() int { return f.n }
 
-// Field returns number i. The value is good until the next answer is rendered.
+// Field returns number i. The value is valid until the next response is rendered.
 func (f *Fields) Field(i int) (name FieldName, value []byte) {
 	from := 0
 	if i > 0 {
@@ -62,11 +62,9 @@ func (f *Fields) Field(i int) (name FieldName, value []byte) {
 // Text returns the values of all fields, one after another.
 func (f *Fields) Text() string { return string(f.text) }
 
-// Put sets the fields in a map like net/http's Header, in place of what it has
-// under their names. They stand in it, and so on an HTTP/1 wire, as their
-// specifications spell them, where Header.Get does not look for them; who reads
-// them in the same process asks the map. It allocates twice, however many there
-// are.
+// Put sets the fields in a map like net/http's Header, and replaces those of the same names. The
+// map, and so the HTTP/1 response, has the names as their specifications spell them. Header.Get
+// does not find these; read the map instead. Put allocates twice, however many fields there are.
 func (f *Fields) Put(header map[string][]string) {
 	if f.n == 0 {
 		return
@@ -80,14 +78,12 @@ func (f *Fields) Put(header map[string][]string) {
 	}
 }
 
-// Answer renders the fields of an answer. policies are the limits that were asked,
-// without those in shadow mode; denied is the index of the one that denied, -1 for
-// an allowed request.
+// Answer renders the fields of a response. policies are the limits that were asked, without those
+// in shadow mode; denied is the index of the one that denied, -1 for an allowed request.
 //
-// Fields without a list speak of the limit that denied, else of the one nearest to
-// denying among those that have the preset, the first on a tie; in lists it stands
-// first. A limit without presets leaves no trace in any answer but its own
-// refusals, and those carry Retry-After alone.
+// Fields without a list describe the limit that denied, else the one nearest to denying among those
+// that have the preset, the first one on a tie. In lists this limit comes first. A limit without
+// presets appears only in its own refusals, which then have Retry-After alone.
 func (f *Fields) Answer(policies []Policy, denied int, reset Reset) {
 	f.text, f.n = f.text[:0], 0
 	if denied >= 0 {
@@ -110,13 +106,13 @@ func (f *Fields) Answer(policies []Policy, denied int, reset Reset) {
 	}
 }
 
-// Wait renders the fields of a refusal that no limit answers for: Retry-After.
+// Wait renders the fields of a refusal without a limit: Retry-After.
 func (f *Fields) Wait(d time.Duration) {
 	f.text, f.n = f.text[:0], 0
 	f.number(RetryAfter, wait(d))
 }
 
-// speaker returns the policy that the fields of a preset speak of, -1 for none.
+// speaker returns the index of the policy that the fields of a preset describe, -1 for none.
 func speaker(policies []Policy, denied int, preset Presets) int {
 	if denied >= 0 {
 		if policies[denied].Presets&preset == 0 {
@@ -133,8 +129,7 @@ func speaker(policies []Policy, denied int, preset Presets) int {
 	return nearest
 }
 
-// draft03 renders X-RateLimit fields as Envoy does: the limit is followed by what
-// all the policies are.
+// draft03 renders X-RateLimit fields like Envoy: after the limit comes a list of all policies.
 func (f *Fields) draft03(policies []Policy, first int) {
 	p := &policies[first]
 	f.text = strconv.AppendInt(f.text, max(p.Quota, p.Limit), 10)
@@ -152,7 +147,8 @@ func (f *Fields) draft03(policies []Policy, first int) {
 	f.number(XReset, Seconds(p.ResetAfter))
 }
 
-// ietf renders the two lists: what the policies are, and what is left of each.
+// ietf renders the two lists: RateLimit-Policy with the policies, and RateLimit with the remaining
+// units of each.
 func (f *Fields) ietf(policies []Policy, first int, denied bool) {
 	list(policies, first, func(p *Policy) {
 		f.item(p)
@@ -165,8 +161,8 @@ func (f *Fields) ietf(policies []Policy, first int, denied bool) {
 	list(policies, first, func(p *Policy) {
 		f.item(p)
 		f.param(";r=", p.Remaining)
-		// A refusal is waited for as long as Retry-After says, so what did not deny
-		// names no time: it might be a later one.
+		// After a refusal the client waits as long as Retry-After. A limit that did not deny has no
+		// time, because it might be later.
 		if p.More > 0 && (!denied || !p.Allowed) {
 			f.param(";t=", wait(p.More))
 		}
@@ -174,8 +170,8 @@ func (f *Fields) ietf(policies []Policy, first int, denied bool) {
 	f.close(RateLimit)
 }
 
-// list calls each policy of the preset IETF, the first one first. Of several that
-// bear one name (one rule that matched twice) it calls the one nearest to denying.
+// list calls each for every policy with the preset IETF, starting with first. Of several policies
+// with one name (one rule that matched twice) it uses the one nearest to denying.
 func list(policies []Policy, first int, each func(*Policy)) {
 	each(&policies[first])
 	for i := range policies {
@@ -185,7 +181,7 @@ func list(policies []Policy, first int, each func(*Policy)) {
 	}
 }
 
-// outdone says whether another policy speaks for the name of policy i.
+// outdone reports whether list uses another policy with the name of policy i.
 func outdone(policies []Policy, first, i int) bool {
 	p := &policies[i]
 	if i == first || p.Name == policies[first].Name {
@@ -219,7 +215,7 @@ func (f *Fields) param(name string, n int64) {
 // maxInteger is the largest integer of a structured field (RFC 9651).
 const maxInteger = 999_999_999_999_999
 
-// wait adds how long to wait after a refusal, and nothing where that is for ever.
+// wait adds the time to wait after a refusal, or nothing if waiting does not help.
 func (f *Fields) wait(name FieldName, p *Policy) {
 	if p.RetryAfter != stint.Never {
 		f.number(name, wait(p.RetryAfter))
@@ -231,7 +227,7 @@ func (f *Fields) number(name FieldName, n int64) {
 	f.close(name)
 }
 
-// close makes what was written since the last field the value of another.
+// close adds a field whose value is the text since the last field.
 func (f *Fields) close(name FieldName) {
 	f.name[f.n], f.end[f.n] = name, len(f.text)
 	f.n++
@@ -242,9 +238,9 @@ func Quoted(name string) string { return string(appendName(nil, name)) }
 
 const hex = "0123456789ABCDEF"
 
-// appendName appends the name of a policy as a string of structured fields, which
-// is the same in JSON. What is not printable ASCII is percent-encoded, and the
-// percent sign, so that two names never look alike.
+// appendName appends the name of a policy as a string of structured fields, which is also a JSON
+// string. It percent-encodes the percent sign and all that is not printable ASCII, so different
+// names stay different.
 func appendName(dst []byte, name string) []byte {
 	dst = append(dst, '"')
 	for i := range len(name) {

@@ -2,7 +2,7 @@ package web
 
 import "strings"
 
-// The headers that are read, as net/http spells them. Of a pair one is enough.
+// Headers that ReadForwarded reads, as net/http spells them. One of each pair is enough.
 const (
 	OriginalURI     = "X-Original-Uri"
 	ForwardedURI    = "X-Forwarded-Uri"
@@ -11,22 +11,21 @@ const (
 	ForwardedHost   = "X-Forwarded-Host"
 )
 
-// HeaderGetter is the header of the proxy's request. Names are given as net/http spells them.
+// HeaderGetter is the header of the proxy's request. Names have the spelling of net/http.
 type HeaderGetter interface {
 	// Values returns all values of that name, in their order.
 	Values(name string) []string
 }
 
-// ForwardedRequest is the line of the request that the proxy got, and the name of the host that
-// it was sent to.
+// ForwardedRequest is the request line that the proxy received, and the host name of that request.
 type ForwardedRequest struct {
 	Method string
-	Path   string // as it was sent: not decoded, not cleaned
+	Path   string // as the client sent it: not decoded, not cleaned
 	Query  string // raw, without the question mark
-	Host   string // with its port if it has one; "" where the proxy does not say
+	Host   string // with its port if it has one; "" if the proxy did not send it
 }
 
-// Target returns the path and the query as they were sent.
+// Target returns the path and the query as the client sent them.
 func (r *ForwardedRequest) Target() string {
 	if r.Query == "" {
 		return r.Path
@@ -34,23 +33,24 @@ func (r *ForwardedRequest) Target() string {
 	return r.Path + "?" + r.Query
 }
 
-// ForwardedError says that a proxy does not say what was asked.
+// ForwardedError means that the headers of a proxy do not contain a valid request.
 type ForwardedError struct {
 	Problem, Hint string
 
-	// Missing: the proxy says nothing of it. False: what it says is no request, or
-	// contradicts itself, which its client can bring about.
+	// Missing means that the proxy sent none of the headers. False: they contain no valid request,
+	// or contradict each other, which a client of the proxy can cause.
 	Missing bool
 }
 
-// Error returns the problem. The hint stands apart.
+// Error returns the problem, without the hint.
 func (e *ForwardedError) Error() string { return e.Problem }
 
-// ReadForwarded returns the request that a proxy asks about. The error is a [*ForwardedError].
+// ReadForwarded returns the original request from the headers of a proxy. The error is a
+// [*ForwardedError].
 //
-// It believes what it reads, so the caller has to know that the peer is a trusted proxy. A client
-// behind that proxy can only add headers: where two headers, or two lines of one, differ, one
-// of them may be the client's own, and both are refused.
+// It trusts the headers, so the caller must know that the peer is a trusted proxy. A client behind
+// that proxy can only add headers: if two headers, or two lines of one, differ, one of them may be
+// the client's own, and ReadForwarded refuses both.
 func ReadForwarded(h HeaderGetter) (ForwardedRequest, error) {
 	var r ForwardedRequest
 	uri, err := one(h, OriginalURI, ForwardedURI)
@@ -82,8 +82,8 @@ func ReadForwarded(h HeaderGetter) (ForwardedRequest, error) {
 	return r, nil
 }
 
-// one returns the value of two headers that mean the same, "" where neither has one.
-// Empty values say nothing.
+// one returns the value of two headers with the same meaning, "" if neither has one. It ignores
+// empty values.
 func one(h HeaderGetter, name, other string) (string, error) {
 	found := ""
 	for _, n := range [...]string{name, other} {
@@ -110,7 +110,7 @@ func contradiction(name, other string) error {
 	return &ForwardedError{names + " is there twice, with different values", "let the proxy overwrite what its clients send of them", false}
 }
 
-// cutOrigin cuts the scheme and the authority off a URI that has them.
+// cutOrigin removes the scheme and the authority from a URI that has them.
 func cutOrigin(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok || strings.ContainsAny(scheme, "/?#") {

@@ -63,8 +63,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever a client adds to what its proxy says, either nothing is believed or what the
-// proxy says.
+// Whatever headers a client adds to those of its proxy, the result is the proxy's value or an
+// error.
 func FuzzRead(f *testing.F) {
 	f.Add("/free", "HEAD", "other", "/a?b")
 	f.Add("", "", "a, b", "http://x")

@@ -7,7 +7,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// However a query is made, reading a parameter of it takes little memory for each byte.
+// Reading a parameter takes little memory for each byte of any query.
 func TestDecodersAreFrugal(t *testing.T) {
 	seeds := [][]byte{[]byte("q=1&cost=5&q=%41")}
 	for _, piece := range []string{"q&", "q=&", "q=%41&", "%71=1&", "&", "=&", "q=a+b&"} {

@@ -8,34 +8,33 @@ import (
 	"time"
 )
 
-// A Gate bounds how many connections some listeners have together. A connection above the
-// bound is closed at once, counted, and logged once a minute. It is safe for concurrent use.
+// Gate limits how many connections several listeners have together. It closes a connection above
+// the limit at once, counts it, and logs that once a minute. It is safe for concurrent use.
 //
-// A gate also leaves descriptors free: where the descriptors of a process are bounded, it closes
+// A gate also reserves file descriptors: if the process may have only so many, it closes
 // connections whose descriptor is one of the last. So files can be read, and other listeners
-// answer, when the clients of these listeners open as many connections as they can.
+// answer, even if the clients of these listeners open as many connections as they can.
 type Gate struct {
-	most    int64 // connections; 0: any number
+	most    int64 // most connections; 0: no limit
 	reserve Reserve
 	log     *slog.Logger
 	open    atomic.Int64
-	logged  atomic.Int64 // when, in Unix seconds
+	logged  atomic.Int64 // time of the last log line, in Unix seconds
 }
 
 // logEvery is the time between two log lines about refused connections, in seconds.
 const logEvery = 60
 
-// Reserve is how many descriptors are left free: Most, or one in Share of all where that is
-// less.
+// Reserve is how many descriptors stay free: Most, or 1/Share of all if that is less.
 type Reserve struct{ Most, Share int }
 
-// NewGate returns a gate for that many connections; 0 is no bound.
+// NewGate returns a gate for most connections; 0 means no limit.
 func NewGate(most int64, reserve Reserve, log *slog.Logger) *Gate {
 	return &Gate{most: most, reserve: reserve, log: log}
 }
 
-// Doorway is a listener whose connections pass a gate.
-type Doorway struct {
+// GatedListener is a listener that closes connections which its gate refuses.
+type GatedListener struct {
 	net.Listener
 	gate    *Gate
 	name    string
@@ -43,13 +42,13 @@ type Doorway struct {
 	refused atomic.Uint64
 }
 
-// Doorway returns l behind the gate. name is for the log.
-func (g *Gate) Doorway(name string, l net.Listener) *Doorway {
-	return &Doorway{Listener: l, gate: g, name: name}
+// Wrap returns l behind the gate. name is for the log.
+func (g *Gate) Wrap(name string, l net.Listener) *GatedListener {
+	return &GatedListener{Listener: l, gate: g, name: name}
 }
 
-// Accept returns the next connection that passes.
-func (d *Doorway) Accept() (net.Conn, error) {
+// Accept returns the next connection that the gate admits.
+func (d *GatedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
 		if err != nil {
@@ -60,21 +59,21 @@ func (d *Doorway) Accept() (net.Conn, error) {
 			d.open.Add(1)
 			return &conn{Conn: c, of: d}, nil
 		}
-		d.refused.Add(1) // before its client can see it
-		d.gate.tell(d, why)
+		d.refused.Add(1) // count before the client can see the close
+		d.gate.logRefused(d, why)
 		c.Close()
 	}
 }
 
 // Open returns how many connections are open.
-func (d *Doorway) Open() int64 { return d.open.Load() }
+func (d *GatedListener) Open() int64 { return d.open.Load() }
 
 // Refused returns how many connections were refused.
-func (d *Doorway) Refused() uint64 { return d.refused.Load() }
+func (d *GatedListener) Refused() uint64 { return d.refused.Load() }
 
-// enter counts a connection, or says why it may not stay.
+// enter counts a connection, or returns why the gate refuses it.
 func (g *Gate) enter(c net.Conn) (why string) {
-	// Asked each time, as prlimit may change it while the process runs.
+	// Read each time, as prlimit may change the limit while the process runs.
 	if limit := descriptorLimit(); limit > 0 && descriptorOf(c) >= limit-min(g.reserve.Most, limit/g.reserve.Share) {
 		return "nearly all file descriptors are in use"
 	}
@@ -85,8 +84,8 @@ func (g *Gate) enter(c net.Conn) (why string) {
 	return ""
 }
 
-// tell logs a refused connection, unless one was logged within the last minute.
-func (g *Gate) tell(d *Doorway, why string) {
+// logRefused logs a refused connection, unless one was logged within the last minute.
+func (g *Gate) logRefused(d *GatedListener, why string) {
 	now, last := time.Now().Unix(), g.logged.Load()
 	if now-last < logEvery && last <= now || !g.logged.CompareAndSwap(last, now) {
 		return
@@ -95,10 +94,10 @@ func (g *Gate) tell(d *Doorway, why string) {
 		"hint", "raise max-connections, or the limit of file descriptors (ulimit -n), or look for clients that leave connections open")
 }
 
-// conn is a connection that is counted.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
-	of     *Doorway
+	of     *GatedListener
 	closed atomic.Bool
 }
 
@@ -111,7 +110,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite says that nothing more is sent, and still reads, where the connection can.
+// CloseWrite closes the sending side, if the connection supports that.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -119,7 +118,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Encrypt returns l with TLS where there is a configuration, else l.
+// Encrypt returns l with TLS if config is not nil, else l.
 func Encrypt(l net.Listener, config *tls.Config) net.Listener {
 	if config == nil {
 		return l

@@ -8,11 +8,10 @@ import (
 	"stint"
 )
 
-// Presets is a set of families of fields. The zero Presets sends none.
+// Presets is a set of families of fields. The zero Presets has none.
 type Presets uint8
 
-// The presets. Draft03 and Legacy share three names; where both are to be sent
-// these are Draft03's.
+// The presets. Draft03 and Legacy share three names; with both, the values are Draft03's.
 const (
 	// IETF is RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers.
 	IETF Presets = 1 << iota
@@ -28,14 +27,14 @@ const (
 // Reset is how Legacy and the envelope write the time of the reset.
 type Reset uint8
 
-// The forms of a reset, all rounded up.
+// The formats of a reset, all rounded up.
 const (
 	UnixSeconds Reset = iota // seconds since the Unix epoch
 	UnixMillis               // milliseconds since the Unix epoch
 	Delta                    // seconds from now
 )
 
-// Value returns when the key of a decision is as if never touched.
+// Value returns the time when the full limit is available again, in format r.
 func (r Reset) Value(d *stint.Decision) int64 {
 	at := int64(d.At) + int64((d.ResetAfter+time.Microsecond-1)/time.Microsecond)
 	switch r {
@@ -57,11 +56,11 @@ func Seconds(d time.Duration) int64 {
 	return s
 }
 
-// wait returns what a refused client is told to wait: never 0 seconds, which would
-// send it back at once.
+// wait returns the seconds that a refused client should wait: at least 1, as with 0 the client
+// would come back at once.
 func wait(d time.Duration) int64 { return max(1, Seconds(d)) }
 
-// Numbers returns what a limit without a name is called, such as "100/1m".
+// Numbers returns the name of a limit that has none of its own, for example "100/1m".
 func Numbers(spec *stint.Spec) string {
 	if spec.Algorithm == stint.Unlimited {
 		return "unlimited"
@@ -85,28 +84,28 @@ func period(d time.Duration) string {
 	return s
 }
 
-// Policy is one limit that was asked, as the outside sees it.
+// Policy is one limit that was asked, as clients see it.
 type Policy struct {
-	// Name is what users call the limit.
+	// Name is the name of the limit in fields and bodies.
 	Name string
 
-	// Presets are the families of fields in which the limit shows its numbers.
+	// Presets are the families of fields that show the numbers of the limit.
 	Presets Presets
 
-	// Quota units may pass per Window; 0: a window without a fixed length, such as a
+	// Quota units may pass per Window. Window 0: a window without a fixed length, for example a
 	// month.
 	Quota  int64
 	Window time.Duration
 
-	// More is how long until at least one unit more can be taken; 0: there is nothing
-	// to wait for, or waiting never helps.
+	// More is the time until at least one more unit is available; 0: there is no need to wait, or
+	// waiting does not help.
 	More time.Duration
 
 	stint.Decision
 }
 
-// PolicyOf returns the policy of a limit and its decision. An unlimited one has no
-// numbers to show and so no presets.
+// PolicyOf returns the policy of a limit and its decision. An unlimited one has no numbers and so
+// no presets.
 func PolicyOf(name string, presets Presets, limit *stint.Limit, d *stint.Decision) Policy {
 	spec := limit.Spec()
 	if spec.Algorithm == stint.Unlimited || d.Limit == stint.NoLimit {
@@ -118,9 +117,9 @@ func PolicyOf(name string, presets Presets, limit *stint.Limit, d *stint.Decisio
 	}
 }
 
-// more returns how long until a decision would show at least one unit more. The
-// two sliding algorithms do not tell; there it is the time until all is back, which
-// is never too early.
+// more returns the time until a decision would show at least one more unit. The two sliding
+// algorithms do not provide it; for them it is the time until all units are back, which is never
+// too early.
 func more(spec *stint.Spec, d *stint.Decision) time.Duration {
 	switch {
 	case !d.Allowed && d.RetryAfter == stint.Never, d.Remaining >= d.Limit:
@@ -128,7 +127,7 @@ func more(spec *stint.Spec, d *stint.Decision) time.Duration {
 	case !d.Allowed:
 		return d.RetryAfter
 	case spec.Algorithm == stint.TokenBucket && spec.Step:
-		// Full again at a multiple of Per, as is each step before it.
+		// The bucket is full at a multiple of Per, and each step before it is one too.
 		if rest := d.ResetAfter % spec.Per; rest > 0 {
 			return rest
 		}

@@ -13,7 +13,7 @@ import (
 // at is 2026-01-01T00:00:00.25Z.
 const at stint.Instant = 1767225600_250_000
 
-// limit makes a limit for a table of tests.
+// limit makes a limit for a test table.
 func limit(spec stint.Spec) *stint.Limit { return stint.MustLimit(spec) }
 
 var (
@@ -22,7 +22,7 @@ var (
 	bucket    = limit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 600, Per: time.Minute, Burst: 100})
 )
 
-// policy makes a policy of a decision: after a remaining of -1 it is a refusal.
+// policy makes a policy with a decision; remaining -1 means a refusal.
 func policy(name string, presets Presets, l *stint.Limit, remaining int64, wait time.Duration) Policy {
 	d := stint.Decision{Allowed: true, Limit: l.Capacity(), Remaining: remaining, ResetAfter: wait, At: at}
 	if remaining < 0 {
@@ -237,7 +237,7 @@ RateLimit-Policy: "a \"b\" \\ 50%25 %C3%BC%0D%0AX: y";q=10;w=60
 RateLimit: "a \"b\" \\ 50%25 %C3%BC%0D%0AX: y";r=10`,
 		},
 	}
-	var f Fields // one for all, to see that nothing is left of the answer before
+	var f Fields // one for all cases, so that left over text would be noticed
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			f.Answer(test.policies, test.denied, test.reset)
@@ -259,8 +259,8 @@ RateLimit: "a \"b\" \\ 50%25 %C3%BC%0D%0AX: y";r=10`,
 	}
 }
 
-// What t promises comes: before that time there is not one unit more, and then
-// there is. It holds for the algorithms that can tell.
+// The time t of a policy is exact, for algorithms that provide it: before it there is no more unit,
+// and at it there is one.
 func TestMore(t *testing.T) {
 	specs := []stint.Spec{
 		{Algorithm: stint.TokenBucket, Requests: 7, Per: time.Second, Burst: 20},
@@ -302,7 +302,7 @@ func TestMore(t *testing.T) {
 	}
 }
 
-// A mark in a quoted string cuts nothing.
+// Cut ignores a mark in a quoted string.
 func TestCut(t *testing.T) {
 	for _, row := range []struct {
 		s, before, after string
@@ -311,7 +311,7 @@ func TestCut(t *testing.T) {
 		{`a, b, c`, `a`, ` b, c`, true},
 		{`"a,b";c, d`, `"a,b";c`, ` d`, true},
 		{`"a\",b", d`, `"a\",b"`, ` d`, true},
-		{`a\", b`, `a\", b`, ``, false}, // only a string knows escapes
+		{`a\", b`, `a\", b`, ``, false}, // backslashes escape only inside a string
 		{`"a\\", b`, `"a\\"`, ` b`, true},
 		{`"a, b`, `"a, b`, ``, false},
 		{`"a\`, `"a\`, ``, false},
@@ -324,7 +324,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A name is quoted as the fields have it.
+// Quoted quotes a name like the fields.
 func TestQuoted(t *testing.T) {
 	for name, want := range map[string]string{"api/user": `"api/user"`, `a"\%ü` + "\n": `"a\"\\%25%C3%BC%0A"`, "": `""`} {
 		if got := Quoted(name); got != want {

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// unixPrefix begins the address of a Unix socket.
+// unixPrefix is the prefix of the address of a Unix socket.
 const unixPrefix = "unix:"
 
-// Path returns the path of an address that is a Unix socket.
+// Path returns the path of a Unix socket's address.
 func Path(address string) (path string, isSocket bool) { return strings.CutPrefix(address, unixPrefix) }
 
-// Address returns where calls are accepted, in the form in which addresses are given.
+// Address returns the address of a listener, in the form that Open accepts.
 func Address(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return unixPrefix + l.Addr().String()
@@ -28,16 +28,16 @@ func Address(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// Open takes an address. mode is that of the file of a Unix socket: who may write to the file
-// may connect. A file that a dead process left is replaced; one that a process still answers
-// is an error. The listener removes its file when it is closed, and the address of its
-// clients is 127.0.0.1.
+// Open listens on an address. mode is the mode of a Unix socket's file: who may write to the file
+// may connect. Open replaces a file that a dead process left; if a process still answers, Open
+// returns an error. The listener removes its file when it is closed, and the address of its clients
+// is 127.0.0.1.
 func Open(ctx context.Context, address string, mode fs.FileMode) (net.Listener, error) {
 	path, isSocket := Path(address)
 	if !isSocket {
 		return open(ctx, &net.ListenConfig{}, network(address), address)
 	}
-	if strings.HasPrefix(path, "@") { // of Linux: a name without a file
+	if strings.HasPrefix(path, "@") { // an abstract name of Linux, without a file
 		l, err := open(ctx, &net.ListenConfig{}, "unix", path)
 		if err != nil {
 			return nil, err
@@ -55,8 +55,8 @@ func open(ctx context.Context, config *net.ListenConfig, network, address string
 	return l, nil
 }
 
-// Cause is an error of the network without the operation and the address, which a message
-// names in its own way.
+// Cause returns a network error without the operation and the address, because callers add these
+// themselves.
 func Cause(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		return op.Err
@@ -64,8 +64,8 @@ func Cause(err error) error {
 	return err
 }
 
-// network returns tcp4 for an IPv4 address, as 0.0.0.0 would otherwise be taken for all
-// addresses, those of IPv6 among them.
+// network returns tcp4 for an IPv4 address. Otherwise 0.0.0.0 would mean all addresses, IPv6
+// included.
 func network(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
@@ -75,12 +75,12 @@ func network(address string) string {
 	return "tcp"
 }
 
-// openSocket opens a Unix socket that is a file.
+// openSocket listens on a Unix socket that is a file.
 func openSocket(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	// Linux gives the file the mode of the socket at once; so nobody connects before Chmod.
+	// Linux creates the file with the mode of the socket, so nobody connects before Chmod.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { chmod(fd, uint32(mode)) })
 	}}
@@ -99,15 +99,14 @@ func openSocket(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 	return s, nil
 }
 
-// answerWithin is how long a process may take to accept a connection that asks whether it
-// is there.
+// answerWithin is how long removeStale waits for a process to accept a connection.
 const answerWithin = time.Second
 
-// removeStale removes the file of a Unix socket whose process is gone.
+// removeStale removes the file of a Unix socket whose process has ended.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
-		return nil //nolint:nilerr // what is wrong with it says who listens there
+		return nil //nolint:nilerr // Listen reports the problem
 	}
 	conn, err := net.DialTimeout("unix", path, answerWithin)
 	switch {
@@ -119,15 +118,15 @@ func removeStale(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	}
-	// It is too busy to answer, or belongs to somebody else.
+	// The process is too busy to accept, or belongs to another user.
 	return fmt.Errorf("another process may answer there: %w", Cause(err))
 }
 
 // socket is a Unix socket.
 type socket struct {
 	net.Listener
-	path   string      // "": it is no file
-	file   fs.FileInfo // at path when it was opened
+	path   string      // "": it has no file
+	file   fs.FileInfo // the file at path when it was opened
 	closed atomic.Bool
 }
 
@@ -140,11 +139,12 @@ func (s *socket) Accept() (net.Conn, error) {
 	return &local{c.(*net.UnixConn)}, nil
 }
 
-// Close accepts no more, and removes the file unless it is somebody else's by now.
+// Close closes the listener, and removes the file unless another process has replaced it.
 func (s *socket) Close() error {
 	if s.path != "" && !s.closed.Swap(true) {
 		if there, err := os.Lstat(s.path); err == nil && os.SameFile(there, s.file) {
-			// First the file: once the socket is closed, its successor may have put one there.
+			// Remove the file first: after the socket is closed, a new process may have created its
+			// own.
 			if err := os.Remove(s.path); err != nil {
 				return errors.Join(err, s.Listener.Close())
 			}

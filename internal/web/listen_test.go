@@ -25,8 +25,8 @@ func socketFile(t *testing.T) string {
 	return filepath.Join(dir, "a.sock")
 }
 
-// A socket has its mode from the beginning, and its clients are on this machine. What a dead
-// process left is replaced, what a living one answers is not, and the file is removed at the end.
+// A socket has its mode from the beginning, and its clients have the address of this machine. The
+// file of a dead process is replaced, that of a running one is not, and Close removes the file.
 func TestSocket(t *testing.T) {
 	path := socketFile(t)
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -50,7 +50,7 @@ func TestSocket(t *testing.T) {
 		client, err := net.Dial("unix", path)
 		testkit.Must(t, err)
 		defer client.Close()
-		for range 2 { // the first is that of the second one
+		for range 2 { // the first connection is that of the second Open
 			c, err := l.Accept()
 			testkit.Must(t, err)
 			defer c.Close()
@@ -65,7 +65,8 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// A process that is too busy to accept lives, and its file stays; what is no socket stays too.
+// A process that is too busy to accept is running, and its file stays; a file that is no socket
+// stays too.
 func TestSocketOfABusyProcess(t *testing.T) {
 	path := socketFile(t)
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -108,19 +109,19 @@ func TestSocketOfASuccessor(t *testing.T) {
 	testkit.Must(t, second.Close())
 }
 
-// Two listeners share a gate: what is above is closed at once, counted, and logged once; what is
-// closed makes room, once.
+// Two listeners share a gate. A connection above the limit is closed at once, counted, and logged
+// once. A closed connection makes room, once.
 func TestGate(t *testing.T) {
 	var log bytes.Buffer
 	gate := NewGate(3, Reserve{0, 1}, slog.New(slog.NewTextHandler(&log, nil)))
-	doorway := func(name string) *Doorway {
+	open := func(name string) *GatedListener {
 		l, err := Open(t.Context(), "127.0.0.1:0", 0)
 		testkit.Must(t, err)
 		t.Cleanup(func() { l.Close() })
-		return gate.Doorway(name, l)
+		return gate.Wrap(name, l)
 	}
-	a, b := doorway("a"), doorway("b")
-	enter := func(d *Doorway) (client, server net.Conn) {
+	a, b := open("a"), open("b")
+	enter := func(d *GatedListener) (client, server net.Conn) {
 		client, err := net.Dial("tcp", d.Addr().String())
 		testkit.Must(t, err)
 		t.Cleanup(func() { client.Close() })
@@ -151,7 +152,7 @@ func TestGate(t *testing.T) {
 		t.Errorf("refused %d and %d, open %d and %d", a.Refused(), b.Refused(), a.Open(), b.Open())
 	}
 	testkit.Must(t, one.Close())
-	_ = one.Close() // a second time counts nothing
+	_ = one.Close() // a second Close does not count
 	if a.Open() != 1 {
 		t.Errorf("%d are open", a.Open())
 	}
@@ -162,8 +163,8 @@ func TestGate(t *testing.T) {
 	if n := strings.Count(log.String(), "connections refused"); n != 1 || !strings.Contains(log.String(), "listener=a") {
 		t.Errorf("%d log lines:\n%s", n, log.String())
 	}
-	gate.logged.Store(time.Now().Add(time.Hour).Unix()) // by a clock that was put back since
-	gate.tell(b, "a reason")
+	gate.logged.Store(time.Now().Add(time.Hour).Unix()) // the clock was set back since
+	gate.logRefused(b, "a reason")
 	if !strings.Contains(log.String(), "listener=b") {
 		t.Errorf("after the clock was put back:\n%s", log.String())
 	}
@@ -174,7 +175,7 @@ func TestGateKeepsDescriptors(t *testing.T) {
 	l, err := Open(context.Background(), "127.0.0.1:0", 0)
 	testkit.Must(t, err)
 	defer l.Close()
-	d := NewGate(0, Reserve{1 << 30, 1}, slog.New(slog.DiscardHandler)).Doorway("a", l) // all are reserved
+	d := NewGate(0, Reserve{1 << 30, 1}, slog.New(slog.DiscardHandler)).Wrap("a", l) // all are reserved
 	client, err := net.Dial("tcp", l.Addr().String())
 	testkit.Must(t, err)
 	defer client.Close()

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// QueryValue returns the first value of a parameter that net/url would also read: pairs
-// with a semicolon or a broken escape are passed over.
+// QueryValue returns the first value of a parameter that net/url would also read. It skips pairs
+// with a semicolon or an invalid escape.
 func QueryValue(raw, name string) (value string, ok bool) {
 	value, _, ok = next(raw, name)
 	return value, ok
 }
 
-// maxValues is the most values of a parameter that are read. An empty one is two bytes of
-// a query, and sixteen of a list.
+// maxValues is the most values of a parameter that are read. An empty value takes two bytes in a
+// query, but sixteen in a slice.
 const maxValues = 100
 
 // QueryValues returns the values of a parameter that net/url would also read, at most the first
@@ -29,7 +29,7 @@ func QueryValues(raw, name string) (values []string) {
 	return values
 }
 
-// next returns the first value of a parameter and what stands behind it.
+// next returns the first value of a parameter and the query after it.
 func next(raw, name string) (value, rest string, ok bool) {
 	for raw != "" {
 		var pair string
@@ -48,14 +48,14 @@ func next(raw, name string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// digits are those of an escape, and values what they stand for.
+// digits are hexadecimal digits, and values their numbers.
 const (
 	digits = "0123456789abcdefABCDEF"
 	values = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x0a\x0b\x0c\x0d\x0e\x0f"
 )
 
-// spells says whether a key of a query means a name once its escapes are undone. It makes no
-// copy: a query may hold tens of thousands of keys.
+// spells reports whether a key of a query is name once its escapes are decoded. It makes no copy,
+// because a query may have tens of thousands of keys.
 func spells(key, name string) bool {
 	for i := range len(name) {
 		if key == "" {

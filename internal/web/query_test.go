@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// First and All find what net/url finds, and nothing where that finds nothing.
+// QueryValue and QueryValues return exactly what net/url returns.
 func FuzzFirst(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"a=1&b=2", "b"},

@@ -199,7 +199,7 @@ func (a *auth) client(req *Request) (netip.Addr, *jsonbody.Fault) {
 	switch found {
 	case web.MissingClient:
 		return client, a.misused(req.Peer, jsonbody.Bad("", "no header says whose request it is", "let the proxy set X-Forwarded-For to the address of its client"))
-	case web.UnreadableClient:
+	case web.InvalidClient:
 		return client, a.misused(req.Peer, jsonbody.Bad("", "X-Forwarded-For does not say whose request it is", "let the proxy set it to the address of its client, such as 192.0.2.7"))
 	}
 	return client, nil
