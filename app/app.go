@@ -113,7 +113,7 @@ func New(config settings.Config) (*App, error) {
 	a.metrics.Catalog(a.catalogStats)
 	a.limiter = limiter.New(a.stores.chain(), table, limiter.Options{
 		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
-		DenyUnmatched: config.DeniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.DeniesUnmatched()}).Tell,
+		DenyUnmatched: config.DeniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.DeniesUnmatched()}).Report,
 	})
 	a.rls = rls.New(a.limiter, config.RLS.Options(config.EnvoyEnv))
 	a.keys = rulefile.NewKeySets(rulefile.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})

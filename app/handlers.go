@@ -78,7 +78,7 @@ func (a *App) trafficHandler() http.Handler {
 			Trusted: a.config.Proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
 			DegradedHeader: a.config.DegradedHeader,
 			OnError:        func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
-			OnMisuse:       (&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Tell,
+			OnMisuse:       (&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Report,
 		},
 		JSON:    a.rls.JSON(),
 		OpenAPI: docs.OpenAPI,

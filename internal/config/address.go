@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Address is HOST:PORT, :PORT, or nothing at all.
+// Address is a setting with HOST:PORT, :PORT, or an empty text.
 func Address(field *string) Value { return &text{field, CheckAddress} }
 
-// Socket is an Address, or the path of a Unix socket as unix:PATH.
+// Socket is a setting with an Address, or unix:PATH for a Unix socket.
 func Socket(field *string) Value { return &socket{text{field, checkSocket}} }
 
 // socket is an address or the path of a Unix socket.
 type socket struct{ text }
 
-// unixPrefix begins a Unix socket.
+// unixPrefix is the prefix of a Unix socket.
 const unixPrefix = "unix:"
 
-// PathIn returns the path in what is given to a value, and what stands before the path; ""
-// where there is none.
+// PathIn returns the path in the text of a value, and the text before the path; "" if it has no
+// path.
 func PathIn(v Value, given string) (prefix, name string) {
 	switch v := v.(type) {
 	case *path:
@@ -38,7 +38,7 @@ func PathIn(v Value, given string) (prefix, name string) {
 	return "", ""
 }
 
-// CheckAddress accepts what an Address holds.
+// CheckAddress returns an error if s is no valid Address.
 func CheckAddress(s string) error {
 	if s == "" {
 		return nil
@@ -54,7 +54,7 @@ func CheckAddress(s string) error {
 	return nil
 }
 
-// longestPath is the most bytes of a socket's path that Linux takes; others take less.
+// longestPath is the most bytes of a socket's path on Linux; other systems allow less.
 const longestPath = 107
 
 func checkSocket(s string) error {
@@ -70,7 +70,7 @@ func checkSocket(s string) error {
 	return nil
 }
 
-// Prefix reads a prefix of addresses, and an address as the prefix of its full length.
+// Prefix parses a prefix of addresses, or an address as the prefix of its full length.
 func Prefix(s string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(s); err == nil {
 		return netip.PrefixFrom(ip, ip.BitLen()), nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// envoyWords are the values of the kinds that have few; case does not matter.
+// envoyWords has the words of the kinds that allow only some; case does not matter.
 var envoyWords = map[envoyKind][]string{
 	logLevel:   {"panic", "fatal", "error", "warn", "warning", "info", "debug", "trace"},
 	logFormat:  {"text", "json"},
@@ -19,7 +19,7 @@ var envoyWords = map[envoyKind][]string{
 	redisOnly:  {"redis"},
 }
 
-// check says what is wrong with a value; "" for nothing.
+// check returns the problem of a value; "" if there is none.
 func (k envoyKind) check(value string) (problem, hint string) {
 	if known := envoyWords[k]; known != nil {
 		if slices.Contains(known, strings.ToLower(value)) {
@@ -54,7 +54,7 @@ func (k envoyKind) check(value string) (problem, hint string) {
 	return "", ""
 }
 
-// refuse says why a word is none of those that are known.
+// refuse returns the problem of a word that is not among known.
 func (k envoyKind) refuse(value string, known []string) (problem, hint string) {
 	switch {
 	case k == fileOnly && strings.EqualFold(value, "GRPC_XDS_SOTW"):
@@ -67,7 +67,7 @@ func (k envoyKind) refuse(value string, known []string) (problem, hint string) {
 	return fmt.Sprintf("unknown value %q", value), "use " + strings.Join(known, ", ")
 }
 
-// truth reads what check has let pass.
+// truth converts a value that check has accepted to a bool.
 func truth(value string) bool {
 	yes, err := strconv.ParseBool(value)
 	return err == nil && yes

@@ -1,32 +1,32 @@
 package config
 
-// Use says what becomes of a variable.
+// Use is how a variable is used.
 type Use uint8
 
-// What becomes of a variable.
+// The uses of a variable.
 const (
-	Used     Use = iota // it becomes a setting of ours, together with others where Note says so
-	Needless            // what it is for happens without it
-	Ignored             // there is nothing like it here
+	Used     Use = iota // it sets a setting, maybe together with the variables in Note
+	Needless            // its effect happens without it
+	Ignored             // there is no such feature here
 )
 
-// String returns the word that people see.
+// String returns the word for reports.
 func (u Use) String() string {
 	return [...]string{"used", "needless", "ignored"}[u]
 }
 
-// EnvoyVariable is one of the names that envoyproxy/ratelimit reads.
+// EnvoyVariable is one of the variables that envoyproxy/ratelimit reads.
 type EnvoyVariable struct {
 	Name    string
-	Default string // there; here too where the variable is used
+	Default string // default of envoyproxy/ratelimit, which applies here too if the variable is used
 	Use     Use
-	Setting string // of ours, as the flag without its dashes; "" where there is none
-	Note    string // what it becomes, or why it is nothing
+	Setting string // name of the setting, which is the flag without its dashes; "" if there is none
+	Note    string // how it is converted, or why it is not used
 
-	kind envoyKind // what values it takes
+	kind envoyKind // the values that it may have
 }
 
-// A kind of value.
+// envoyKind is a kind of value.
 type envoyKind uint8
 
 const (
@@ -56,7 +56,8 @@ const (
 	noWait      = "the service starts without Redis and looks for it each second; until then rules are answered by on_store_failure"
 )
 
-// EnvoyVariables returns all of them, grouped as there. The slice must not be changed.
+// EnvoyVariables returns all variables, in the groups of envoyproxy/ratelimit. Callers must not
+// change the slice.
 func EnvoyVariables() []EnvoyVariable { return envoyVariables }
 
 var envoyVariables = []EnvoyVariable{

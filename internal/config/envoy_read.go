@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// EnvoyValue is what the environment gives to a setting of ours.
+// EnvoyValue is a value for a setting, from the environment.
 type EnvoyValue struct {
 	Setting string
 	Text    string
-	Where   string // the variables it comes from, for errors
+	Where   string // names of the variables, for errors
 }
 
-// EnvoyLine says what became of a variable that is set.
+// EnvoyLine reports how a set variable was used.
 type EnvoyLine struct {
 	Variable *EnvoyVariable
-	Text     string // its value; of a password only that it is there
-	Refused  bool   // there is a fault about it, so nothing becomes of it
+	Text     string // its value; hidden for a password
+	Refused  bool   // its value has a fault, so it is not used
 }
 
-// What returns the word that people see for what became of the variable.
+// What returns the word for how the variable was used.
 func (l *EnvoyLine) What() string {
 	if l.Refused {
 		return "recognised"
@@ -27,29 +27,29 @@ func (l *EnvoyLine) What() string {
 	return l.Variable.Use.String()
 }
 
-// EnvoyFault is a value that cannot be understood, or that asks for what is not here.
+// EnvoyFault is a value that is invalid, or that needs a feature which does not exist here.
 type EnvoyFault struct{ Name, Problem, Hint string }
 
-// Error returns the problem. The hint stands apart.
+// Error returns the problem, without the hint.
 func (f *EnvoyFault) Error() string { return f.Name + ": " + f.Problem }
 
-// EnvoyReport is what an environment says.
+// EnvoyReport is the result of reading an environment.
 type EnvoyReport struct {
 	Values []EnvoyValue
-	Lines  []EnvoyLine // of the variables that are set, in the order of the table
+	Lines  []EnvoyLine // one for each set variable, in the order of the table
 	Faults []*EnvoyFault
 }
 
-// EnvoyOptions are what ReadEnvoy must know beside the environment.
+// EnvoyOptions are facts that ReadEnvoy needs beside the environment.
 type EnvoyOptions struct {
-	// AdminToken says that calls of the admin address need a token. Without one it stays
-	// on this machine.
+	// AdminToken means that calls of the admin address need a token. Without one the admin address
+	// is the loopback address.
 	AdminToken bool
 }
 
-// ReadEnvoy reads an environment in the form of os.Environ. A variable that is used and not
-// set has the default of envoyproxy/ratelimit; one that is set to nothing counts as not
-// set, as there. Where there are faults, Values lack what they are about.
+// ReadEnvoy reads an environment in the form of os.Environ. A variable that is used and not set has
+// the default of envoyproxy/ratelimit. An empty variable counts as not set, as it does there. A
+// variable with a fault has no entry in Values.
 func ReadEnvoy(environ []string, options EnvoyOptions) *EnvoyReport {
 	r := &envoyReader{given: make(map[string]string), faulty: make(map[string]bool)}
 	for _, variable := range environ {
@@ -72,14 +72,14 @@ func ReadEnvoy(environ []string, options EnvoyOptions) *EnvoyReport {
 	return &r.EnvoyReport
 }
 
-// envoyReader turns given values into settings.
+// envoyReader converts variables to settings.
 type envoyReader struct {
 	EnvoyReport
 	given  map[string]string
 	faulty map[string]bool
 }
 
-// look notes a variable that is set, and what is wrong with it.
+// look adds a line for a variable that is set, and a fault if its value is invalid.
 func (r *envoyReader) look(v *EnvoyVariable) {
 	value, ok := r.given[v.Name]
 	if !ok {
@@ -115,18 +115,18 @@ func (r *envoyReader) get(name string) string {
 	panic("envoyenv: no variable " + name)
 }
 
-// is returns the value of a variable that says yes or no.
+// is returns the value of a boolean variable.
 func (r *envoyReader) is(name string) bool { return truth(r.get(name)) }
 
-// set gives a setting the value that the variables, by their names, make together.
+// set sets a setting to a value that was made from the named variables.
 func (r *envoyReader) set(setting, text string, from ...string) {
 	r.Values = append(r.Values, EnvoyValue{setting, text, strings.Join(from, ", ")})
 }
 
-// same gives a setting the value of a variable as it stands.
+// same sets a setting to the unchanged value of a variable.
 func (r *envoyReader) same(setting, name string) { r.set(setting, r.get(name), name) }
 
-// address returns HOST:PORT of two variables.
+// address returns HOST:PORT from two variables.
 func (r *envoyReader) address(host, port string) string { return joinHost(r.get(host), r.get(port)) }
 
 func joinHost(host, port string) string {
@@ -181,7 +181,7 @@ func (r *envoyReader) log() {
 	r.set("log-format", strings.ToLower(r.get("LOG_FORMAT")), "LOG_FORMAT")
 }
 
-// rules names the folder of rule files.
+// rules sets the folder of rule files.
 func (r *envoyReader) rules() {
 	var path []string
 	for _, name := range []string{"RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY"} {
@@ -189,7 +189,7 @@ func (r *envoyReader) rules() {
 			path = append(path, strings.TrimRight(part, "/"))
 		}
 	}
-	// A comma would be two folders to us.
+	// The setting is a list, so a comma would separate two folders.
 	folder := strings.Join(path, "/")
 	if strings.Contains(folder, ",") {
 		r.fault("RUNTIME_ROOT", fmt.Sprintf("the folder %q has a comma in its name", folder), "rename it")

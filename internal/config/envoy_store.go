@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// store makes one URL of the names of Redis. Where none is given counts stay in memory,
-// as there is no proxy of Lyft's on this machine.
+// store makes one URL from the variables for Redis. If none is set, counts stay in memory, because
+// there is no Redis proxy of Lyft on this machine.
 func (r *envoyReader) store() {
 	if prefix := r.get("CACHE_KEY_PREFIX"); prefix != "" {
 		r.set("namespace", namespace(prefix), "CACHE_KEY_PREFIX")
@@ -58,11 +58,12 @@ func (r *envoyReader) store() {
 	r.set("store", u.String(), "REDIS_URL")
 }
 
-// A namespace has at most maxNamespace bytes, of which a hash leaves room for shortened.
+// A namespace has at most maxNamespace bytes. With a hash, shortened bytes remain for the name.
 const maxNamespace, shortened = 64, 48
 
-// namespace returns a namespace for any prefix of keys: itself, if it is one, else what of
-// it may stand in one and a part of its SHA-256, so that two that differ stay apart.
+// namespace returns a namespace for any prefix of keys: the prefix itself if it is a valid
+// namespace, else its valid characters and a part of its SHA-256, so that different prefixes stay
+// different.
 func namespace(prefix string) string {
 	plain := strings.Map(func(c rune) rune {
 		if c < 0x80 && strings.ContainsRune("._-", c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
@@ -77,7 +78,7 @@ func namespace(prefix string) string {
 	return plain[:min(len(plain), shortened)] + "." + hex.EncodeToString(sum[:6])
 }
 
-// certificates says what the connection to Redis is checked by.
+// certificates adds the files for TLS connections to Redis to the query.
 func (r *envoyReader) certificates(query url.Values) {
 	for name, variable := range map[string]string{
 		"ca": "REDIS_TLS_CACERT", "cert": "REDIS_TLS_CLIENT_CERT", "key": "REDIS_TLS_CLIENT_KEY",
@@ -91,7 +92,7 @@ func (r *envoyReader) certificates(query url.Values) {
 	}
 }
 
-// user splits USER:PASSWORD; without a colon it is a password.
+// user splits USER:PASSWORD; a text without a colon is a password.
 func user(auth string) *url.Userinfo {
 	if auth == "" {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The 114 names that envoyproxy/ratelimit reads itself, and one that a library of it does.
+// The table has the 114 variables that envoyproxy/ratelimit reads itself, and one that a library of
+// it reads.
 func TestNames(t *testing.T) {
 	if n := len(EnvoyVariables()); n != 114+1 {
 		t.Errorf("%d variables", n)
@@ -31,7 +32,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// settings returns what an environment makes of some settings.
+// settings returns the values of some settings from an environment.
 func settings(t *testing.T, options EnvoyOptions, environ ...string) map[string]string {
 	t.Helper()
 	r := ReadEnvoy(environ, options)
@@ -48,7 +49,7 @@ func settings(t *testing.T, options EnvoyOptions, environ ...string) map[string]
 	return values
 }
 
-// An environment that says nothing makes what the original does then.
+// An empty environment makes settings like the defaults of envoyproxy/ratelimit.
 func TestDefaults(t *testing.T) {
 	got := settings(t, EnvoyOptions{})
 	want := map[string]string{
@@ -71,7 +72,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// What single variables become; "-" is a setting that nothing is given to.
+// How single variables are converted; "-" is a setting without a value.
 func TestRead(t *testing.T) {
 	for _, test := range []struct {
 		environ string // space-separated
@@ -124,7 +125,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A value that cannot be understood, and one that asks for what is not here.
+// A value that is invalid, or needs a missing feature, is a fault.
 func TestFaults(t *testing.T) {
 	for _, test := range []struct{ environ, want string }{
 		{"PORT=web", `PORT: "web" is not a port between 0 and 65535`},
@@ -150,7 +151,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Variables that are set are named in the order of the table, and no password is shown.
+// Set variables are reported in the order of the table, without passwords.
 func TestLines(t *testing.T) {
 	r := ReadEnvoy([]string{"REDIS_AUTH=hunter2", "PORT=1", "HOME=/", "REDIS_URL=redis://u:hunter2@h", "LOG_FORMAT="}, EnvoyOptions{})
 	var lines []string
@@ -173,7 +174,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Any prefix of keys is a namespace, each another one, and what was one stays it.
+// Any prefix of keys becomes a namespace, different ones become different, and a valid one stays
+// unchanged.
 func TestNamespace(t *testing.T) {
 	allowed := regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	prefixes := []string{"p", "a.b_c-D9", ":", "::", " ", "ü", "u", "a b", "a-b", "a:", "\x00", "{tag}", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 5000)}

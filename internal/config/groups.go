@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Group is the names of settings that belong together, under a title for help.
+// Group has the names of settings that belong together, under a title for help.
 type Group struct {
 	Title string
 	Names []string
 }
 
-// groups are the titles of help, each with the settings that it begins with; a word
-// that ends in "-" stands for all that begin so. What no group names goes to the last.
+// groups are the titles of help, each with its settings; a name that ends in "-" stands for all
+// settings with that prefix. Settings in no group belong to the last one.
 var groups = []struct {
 	title string
 	words []string
@@ -27,7 +27,7 @@ var groups = []struct {
 	{"Start, stop and the rest", []string{"drain-"}},
 }
 
-// Grouped returns the names in groups, in the order of both.
+// Grouped returns the names in groups. Both orders are kept.
 func Grouped(names []string) []Group {
 	all := make([]Group, len(groups))
 	for i, g := range groups {
@@ -40,8 +40,8 @@ func Grouped(names []string) []Group {
 	return all
 }
 
-// groupOf returns the group of a name: the first that has the name itself, else the
-// first that has its beginning, else the last.
+// groupOf returns the index of a name's group: the group with the name itself, else with its
+// prefix, else the last.
 func groupOf(name string) int {
 	begins := len(groups) - 1
 	for i, g := range slices.Backward(groups) {

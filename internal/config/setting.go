@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A Value is a field as text.
+// Value is a field as text.
 type Value interface {
-	Type() string     // what flag libraries call it
-	String() string   // the present value
-	Set(string) error // a new value; lists grow
-	Check() error     // the present value, which a program may have put there itself
+	Type() string     // the name of the type for flag libraries
+	String() string   // the current value
+	Set(string) error // sets the value; a list appends it
+	Check() error     // checks the current value, which the program may have set directly
 }
 
 // fault is a problem with a hint what to do about it.
@@ -35,7 +35,7 @@ func HintOf(err error) string {
 	return ""
 }
 
-// Text is a string. valid says what is wrong with it; nil: nothing ever is.
+// Text is a string. valid returns the problem of a value; nil means that all are valid.
 func Text(field *string, valid func(string) error) Value { return &text{field, valid} }
 
 // Secret is a string that is never shown.
@@ -44,45 +44,45 @@ func Secret(field *string) Value { return &secret{field} }
 // Path is the name of a file.
 func Path(field *string) Value { return &path{field} }
 
-// List is several strings, separated by commas or given one after another, see Text.
+// List is several strings, separated by commas or set one after another, see Text.
 func List(field *[]string, valid func(string) error) Value { return &list{field, valid, false} }
 
 // Paths are the names of several files.
 func Paths(field *[]string) Value { return &list{field, nil, true} }
 
-// Empty takes out all that a list holds, and does nothing to other values.
+// Empty removes all elements of a list, and does nothing to other values.
 func Empty(v Value) {
 	if l, ok := v.(*list); ok {
 		*l.field = nil
 	}
 }
 
-// Flag is on or off.
+// Flag is a bool.
 func Flag(field *bool) Value { return &flag{field} }
 
-// Duration is a time such as 1.5s, not negative.
+// Duration is a time, for example 1.5s, and not negative.
 func Duration(field *time.Duration) Value { return &duration{field} }
 
-// Bounds are those of a Size: Most 0 is none. What says what it is for, and More more of
-// sizes, for hints.
+// Bounds are the bounds of a Size; Most 0 means no upper bound. What is the purpose of the size,
+// and More a text about sizes, both for hints.
 type Bounds struct {
 	Least, Most int64
 	What, More  string
 }
 
-// Size is a number of bytes such as 512MiB.
+// Size is a number of bytes, for example 512MiB.
 func Size(field *int64, b Bounds) Value { return &size{field, b.Least, b.Most, b.What, b.More} }
 
 // Number is a whole number between two bounds.
 func Number(field *int64, least, most int64) Value { return &number{field, least, most} }
 
-// Fraction is a part of a whole, between 0 and 1.
+// Fraction is a number between 0 and 1.
 func Fraction(field *float64) Value { return &fraction{field} }
 
-// Mode is the mode of a file as three octal digits, such as 0660.
+// Mode is the mode of a file as three octal digits, for example 0660.
 func Mode(field *fs.FileMode) Value { return &mode{field} }
 
-// text is a string, checked.
+// text is a string with a check.
 type text struct {
 	field *string
 	valid func(string) error
@@ -136,7 +136,7 @@ func (v *list) Type() string   { return "list" }
 func (v *list) String() string { return strings.Join(*v.field, ",") }
 
 func (v *list) Set(s string) error {
-	grown := slices.Clone(*v.field) // never writes into what somebody else holds
+	grown := slices.Clone(*v.field) // other users of the old slice must not see the change
 	for item := range strings.SplitSeq(s, ",") {
 		if item = strings.TrimSpace(item); item != "" {
 			grown = append(grown, item)
@@ -158,7 +158,7 @@ func (v *list) Check() error {
 	return nil
 }
 
-// flag is on or off.
+// flag is a bool.
 type flag struct{ field *bool }
 
 func (v *flag) Type() string   { return "bool" }
@@ -196,15 +196,15 @@ func (v *duration) Check() error {
 	return nil
 }
 
-// size is a number of bytes such as 512MiB, between two bounds; most 0: any.
+// size is a number of bytes between two bounds; most 0: no upper bound.
 type size struct {
 	field       *int64
 	least, most int64
-	what        string // it is for
-	more        string // about sizes, for hints
+	what        string // purpose of the size
+	more        string // text about sizes, for hints
 }
 
-// sizeUnits are what a size may end in; the longer ones stand first.
+// sizeUnits are the units of a size; longer names come first.
 var sizeUnits = []struct {
 	suffix string
 	bytes  int64
@@ -286,7 +286,7 @@ func (v *number) Check() error {
 	return nil
 }
 
-// fraction is a part of a whole, between 0 and 1.
+// fraction is a number between 0 and 1.
 type fraction struct{ field *float64 }
 
 func (v *fraction) Type() string   { return "fraction" }

@@ -11,41 +11,40 @@ import (
 )
 
 const (
-	// settle is how long the files must be quiet before they are read: editors and
+	// settle is how long the files must not change before they are read, because editors and
 	// volumes change them in several steps.
 	settle = 100 * time.Millisecond
 
-	// settleMost is how long a change waits when the files are never quiet.
+	// settleMost is the longest delay of a change if the files never stop changing.
 	settleMost = 2 * time.Second
 
-	// lookAgain is when it is looked again where no file descriptor was left.
+	// lookAgain is the delay of a new attempt after all file descriptors were in use.
 	lookAgain = time.Second
 )
 
-// Watcher tells when files or folders may have changed: by being written or
-// renamed over, by the swap of a symbolic link anywhere on the way to them, by
-// going and coming back. Of a folder, *.yaml and *.yml in it matter; of a tree, every
-// name in the folder and in those below it. It tells too
-// often rather than too seldom; whoever is told looks what has changed. A Watcher
-// belongs to one goroutine, that of Run.
+// Watcher reports when files or folders may have changed: when they are written or replaced, when a
+// symbolic link on their path is swapped, and when they disappear or appear. In a folder only
+// *.yaml and *.yml count; in a tree every name in the folder and its subfolders. It may report too
+// often, but never misses a change; the callback must find out what has changed. Only the goroutine
+// of Run may use a Watcher.
 type Watcher struct {
 	paths    []string
 	find     finder
-	short    bool     // places may not be all
-	more     []string // named by the files at paths, as changed last said
+	short    bool     // some places could not be found
+	more     []string // files that the files at paths refer to, from the last call of changed
 	notify   *fsnotify.Watcher
 	places   places
 	watching map[string]bool
 	log      *slog.Logger
 }
 
-// NewWatcher begins to watch paths. What cannot be watched is logged to log. Run must be
-// called, and ends it.
+// NewWatcher starts to watch paths. It logs paths that cannot be watched to log. The caller must
+// call Run, which ends the watch.
 func NewWatcher(paths []string, log *slog.Logger) (*Watcher, error) {
 	return watch(paths, log, watchPlaces)
 }
 
-// NewTreeWatcher is NewWatcher for trees of files, whatever their names.
+// NewTreeWatcher is NewWatcher for trees of files of any names.
 func NewTreeWatcher(paths []string, log *slog.Logger) (*Watcher, error) {
 	return watch(paths, log, watchTrees)
 }
@@ -60,8 +59,7 @@ func watch(paths []string, log *slog.Logger, find finder) (*Watcher, error) {
 	return w, nil
 }
 
-// look finds out anew where changes would show, because a change may have moved
-// that, and watches there.
+// look finds the folders to watch again, because a change may have moved them, and watches them.
 func (w *Watcher) look() {
 	found, short := w.find(slices.Concat(w.paths, w.more))
 	if w.short = short != nil; w.short {
@@ -74,7 +72,7 @@ func (w *Watcher) look() {
 	}
 	w.places = found
 	for dir := range w.places {
-		// Adding a folder again is free; one that was removed and made again needs it.
+		// Adding a folder again does nothing, unless it was removed and created again.
 		if err := w.notify.Add(dir); err != nil {
 			w.log.Warn("cannot watch for changes of the rules; send SIGHUP after a change", "folder", dir, "error", err)
 			continue
@@ -83,28 +81,28 @@ func (w *Watcher) look() {
 	}
 	for dir := range w.watching {
 		if _, needed := w.places[dir]; !needed {
-			// The folder may be gone already, and its watch with it: nothing to do then.
+			// If the folder is gone, so is its watch, and Remove fails without harm.
 			_ = w.notify.Remove(dir)
 			delete(w.watching, dir)
 		}
 	}
 }
 
-// Run calls changed once at its start, because files may have changed before they
-// were watched, and then after each group of changes until ctx is done. What
-// changed returns are files to watch as well, those that the first ones name.
+// Run calls changed once at its start, because files may have changed before the watch, and then
+// after each group of changes until ctx is done. changed returns more files to watch, which the
+// first ones refer to.
 func (w *Watcher) Run(ctx context.Context, changed func() (more []string)) {
-	defer w.notify.Close() //nolint:errcheck // nothing was written
-	w.tell(changed)
+	defer w.notify.Close() //nolint:errcheck // nothing was written to it
+	w.report(changed)
 	w.loop(ctx, w.notify.Events, w.notify.Errors, func() {
 		w.look()
-		w.tell(changed)
+		w.report(changed)
 	})
 }
 
-// tell calls changed, and again when it names other files than before: they may
-// have changed before they were watched.
-func (w *Watcher) tell(changed func() (more []string)) {
+// report calls changed, and again while it returns other files than before: these may have changed
+// before the watch.
+func (w *Watcher) report(changed func() (more []string)) {
 	for {
 		more := changed()
 		if slices.Equal(more, w.more) {
@@ -115,8 +113,7 @@ func (w *Watcher) tell(changed func() (more []string)) {
 	}
 }
 
-// loop calls do once the events that matter have paused for settle, or have gone on
-// for settleMost, until ctx is done.
+// loop calls do when there was no event for settle, or events for settleMost, until ctx is done.
 func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, do func()) {
 	var quiet, late <-chan time.Time
 	touch := func() {
@@ -139,7 +136,7 @@ func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <
 			continue
 		case err := <-errs:
 			w.log.Warn("watching the rules", "error", err)
-			touch() // events may have been lost: look
+			touch() // events may have been lost, so treat it as a change
 			continue
 		case <-quiet:
 		case <-late:

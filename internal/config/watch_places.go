@@ -9,21 +9,20 @@ import (
 	"syscall"
 )
 
-// places are the folders to watch for a set of paths: for each folder the names in
-// it that matter. A name of "*" stands for every file of rules, "**" for every name.
+// places are the folders to watch for a set of paths: for each folder the names in it that matter.
+// A name of "*" means every file of rules, "**" every name.
 type places map[string][]string
 
-// A finder returns the places for paths, and an error where they are not all, because there
-// was no file descriptor left to read a folder.
+// finder returns the places for paths. It returns an error if some are missing, because no file
+// descriptor was left to read a folder.
 type finder func(paths []string) (places, error)
 
-// watchPlaces returns where a change of the files and folders at paths shows.
+// watchPlaces returns the folders in which changes of the files and folders at paths are visible.
 //
-// A path may change at each of its parts: its last part may be replaced, which is
-// how editors save, and each part may be a symbolic link that is swapped, which is
-// how Kubernetes changes a mounted volume (FILE -> ..data/FILE, ..data -> a folder
-// with a date). So every link on the way is watched in its folder. Where a part is
-// missing, its folder is watched for it to come.
+// A path may change in each of its parts. Editors replace its last part. Each part may be a
+// symbolic link that is swapped, which is how Kubernetes changes a mounted volume (FILE ->
+// ..data/FILE, ..data -> a folder with a date). So for every link on the path, its folder is
+// watched. If a part is missing, its folder is watched until it appears.
 func watchPlaces(paths []string) (places, error) {
 	p := make(places)
 	var short error
@@ -35,7 +34,7 @@ func watchPlaces(paths []string) (places, error) {
 	return p, short
 }
 
-// watchTrees is watchPlaces for every name in the folders, and in those below them.
+// watchTrees is watchPlaces for every name in the folders and their subfolders.
 func watchTrees(paths []string) (places, error) {
 	p := make(places)
 	var short error
@@ -47,8 +46,8 @@ func watchTrees(paths []string) (places, error) {
 	return p, short
 }
 
-// shortage returns the error of reading a folder where the reason is that the process or the
-// machine has no file descriptor left. All others say that it is no folder, or gone.
+// shortage returns the error of reading a folder if all file descriptors of the process or the
+// machine are in use. Other errors mean that the path is no folder or is gone.
 func shortage(err error) error {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return err
@@ -56,7 +55,7 @@ func shortage(err error) error {
 	return nil
 }
 
-// followTree adds the places of an absolute path, and of all that is below it.
+// followTree adds the places of an absolute path and of everything below it.
 func (p places) followTree(path string) error {
 	end, found := p.resolve(path)
 	if !found || slices.Contains(p[end], "**") {
@@ -82,7 +81,7 @@ func (p places) add(dir, name string) {
 	}
 }
 
-// matter tells whether a change of the file called name matters.
+// matter reports whether a change of the file called name matters.
 func (p places) matter(name string) bool {
 	base := filepath.Base(name)
 	for _, known := range p[filepath.Dir(name)] {
@@ -105,7 +104,7 @@ func (p places) follow(path string) error {
 	}
 	info, err := os.Stat(end)
 	if err != nil || !info.IsDir() {
-		return nil //nolint:nilerr // it is gone: its folder is watched
+		return nil //nolint:nilerr // it is gone; its folder is watched
 	}
 	p.add(end, "*")
 	entries, err := os.ReadDir(end)
@@ -120,11 +119,11 @@ func (p places) follow(path string) error {
 	return nil
 }
 
-// maxLinks bounds the symbolic links of one path, as the system does.
+// maxLinks is the most symbolic links of one path, as in the system.
 const maxLinks = 40
 
-// resolve walks an absolute path part by part, adds the folder of each link, of the
-// last part and of a part that is missing, and returns where the path ends.
+// resolve follows an absolute path part by part. It adds the folder of each link, of the last part
+// and of a missing part, and returns the final path.
 func (p places) resolve(path string) (end string, found bool) {
 	at := string(filepath.Separator)
 	rest := parts(path)
@@ -157,7 +156,7 @@ func (p places) resolve(path string) (end string, found bool) {
 	return at, true
 }
 
-// parts splits a path; ".." is kept, and joined to what is resolved so far.
+// parts splits a path. It keeps "..", which resolve joins to the resolved part.
 func parts(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, string(filepath.Separator)), func(s string) bool { return s == "" || s == "." })
 }

@@ -17,7 +17,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// Where a change shows, for the ways in which rules are put on a machine.
+// The watched folders, for the ways in which rules are installed on a machine.
 func TestWatchPlaces(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -42,7 +42,7 @@ func TestWatchPlaces(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		path string
-		want map[string][]string // by folder below root
+		want map[string][]string // by folder, relative to root
 	}{
 		{"a file", "plain/a.yaml", map[string][]string{"plain": {"a.yaml"}}},
 		{"a missing file", "plain/b.yaml", map[string][]string{"plain": {"b.yaml"}}},
@@ -73,7 +73,7 @@ func TestWatchPlaces(t *testing.T) {
 	}
 }
 
-// Of a tree every name matters, in all folders below it and in those that links lead to.
+// In a tree every name matters, in all subfolders and in folders that links lead to.
 func TestWatchTrees(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	testkit.Must(t, err)
@@ -108,8 +108,8 @@ func TestPlacesMatter(t *testing.T) {
 	}
 }
 
-// Where no descriptor was left to see all folders, those before are watched on, and it is looked
-// again.
+// If no descriptor was left to find all folders, the previous ones stay watched, and the watcher
+// tries again.
 func TestLookAgain(t *testing.T) {
 	notify, err := fsnotify.NewWatcher()
 	testkit.Must(t, err)
@@ -131,7 +131,7 @@ func TestLookAgain(t *testing.T) {
 		}
 		began, acted := time.Now(), time.Duration(0)
 		go w.loop(ctx, nil, nil, func() { w.look(); acted = time.Since(began) })
-		time.Sleep(time.Minute) // of the bubble
+		time.Sleep(time.Minute) // in the bubble's time
 		cancel()
 		synctest.Wait()
 		if looks != 2 || acted != lookAgain || len(w.places[after]) != 1 {
@@ -140,13 +140,13 @@ func TestLookAgain(t *testing.T) {
 	})
 }
 
-// Events in quick succession are one change; a stream without end is acted on too.
+// Events in quick succession are one change; an endless stream of events also leads to a call.
 func TestDebounce(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		every time.Duration // between events
 		count int
-		want  []time.Duration // when it acts, since the first event
+		want  []time.Duration // times of the calls since the first event
 	}{
 		{"one event", 0, 1, []time.Duration{settle}},
 		{"a burst", settle / 2, 4, []time.Duration{3*settle/2 + settle}},
@@ -168,7 +168,7 @@ func TestDebounce(t *testing.T) {
 					events <- fsnotify.Event{Name: "/r/notes.txt"}
 				}
 				time.Sleep(time.Minute)
-				events <- fsnotify.Event{Name: "/r/notes.txt"} // matters to nobody
+				events <- fsnotify.Event{Name: "/r/notes.txt"} // a name that does not matter
 				time.Sleep(time.Minute)
 				cancel()
 				synctest.Wait()

@@ -18,7 +18,7 @@ func OneOf(words ...string) func(string) error {
 	}
 }
 
-// CheckFieldName accepts the name of a header field, and nothing at all.
+// CheckFieldName accepts the name of a header field, and the empty text.
 func CheckFieldName(name string) error {
 	for i := range len(name) {
 		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
@@ -28,7 +28,7 @@ func CheckFieldName(name string) error {
 	return nil
 }
 
-// Refusal is the status of a refusal between two bounds; 0, given as nothing, is none.
+// Refusal is the status of a refusal, between two bounds; 0, an empty text, means none.
 func Refusal(field *int, least, most int) Value { return &refusal{field, least, most} }
 
 type refusal struct {
@@ -65,7 +65,7 @@ func (v *refusal) Check() error {
 	return nil
 }
 
-// DurationOrAuto is a Duration, or a value of the field that is given as auto.
+// DurationOrAuto is a Duration; the text auto stands for the value auto.
 func DurationOrAuto(field *time.Duration, auto time.Duration) Value {
 	return &durationOrAuto{duration{field}, auto}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// The codes. They are part of the protocol.
+// Error codes. They are part of the protocol.
 const (
 	BadRequest   = "bad_request"
 	Unauthorized = "unauthorized"
@@ -24,16 +24,16 @@ const (
 	NotSaved     = "not_saved"
 )
 
-// Fault is a request that is refused.
+// Fault is the reason why a request is refused.
 type Fault struct {
-	Status  int    // of HTTP
-	Code    string // one of the constants
-	Field   string // path of the field that is wrong, such as descriptors[0].cost; "" for the whole
-	Seen    int    // at which byte of the body, from 1; 0 for none
+	Status  int    // status of HTTP
+	Code    string // one of the codes above
+	Field   string // path of the wrong field, for example descriptors[0].cost; "" for the whole body
+	Seen    int    // byte of the body with the fault, counted from 1; 0 for none
 	Problem string // what is wrong
-	Hint    string // what to do; "" where the problem says it
+	Hint    string // what to do; "" if the problem is enough
 
-	// Context is what programs are told, an object; nil: the field and the byte.
+	// Context is an object for programs; nil: the field and the byte.
 	Context any
 }
 
@@ -42,15 +42,15 @@ func Bad(field, problem, hint string) *Fault {
 	return &Fault{Status: http.StatusBadRequest, Code: BadRequest, Field: field, Problem: problem, Hint: hint}
 }
 
-// BadAt returns a fault of the body, seen at a byte of it.
+// BadAt returns a fault at a byte of the body.
 func BadAt(offset int, problem, hint string) *Fault {
 	f := Bad("", problem, hint)
 	f.Seen = offset + 1
 	return f
 }
 
-// In says in which field the fault lies; fields of fields are put before it on the way
-// out. The fault of nothing stays nil.
+// In adds the field of the fault. Callers add outer fields, which come before it. It keeps a nil
+// fault nil.
 func (f *Fault) In(field string) *Fault {
 	switch {
 	case f == nil:
@@ -63,7 +63,7 @@ func (f *Fault) In(field string) *Fault {
 	return f
 }
 
-// InElement says in which element of an array the fault lies.
+// InElement adds the index of the array element of the fault.
 func (f *Fault) InElement(i int) *Fault {
 	if f == nil {
 		return nil
@@ -71,7 +71,7 @@ func (f *Fault) InElement(i int) *Fault {
 	return f.In("[" + strconv.Itoa(i) + "]")
 }
 
-// Message is the whole sentence for people: where, what, what to do.
+// Message returns the text for people: the field, the problem and the hint.
 func (f *Fault) Message() string {
 	if f.Hint == "" {
 		return f.Where()
@@ -79,7 +79,7 @@ func (f *Fault) Message() string {
 	return f.Where() + "; " + f.Hint
 }
 
-// Where says where and what, without what to do.
+// Where returns the field and the problem, without the hint.
 func (f *Fault) Where() string {
 	if f.Field != "" {
 		return f.Field + ": " + f.Problem
@@ -87,7 +87,7 @@ func (f *Fault) Where() string {
 	return f.Problem
 }
 
-// Append appends the envelope.
+// Append appends the JSON envelope.
 func (f *Fault) Append(dst []byte) []byte {
 	dst = append(dst, `{"error":{"code":`...)
 	dst = AppendString(dst, f.Code)
@@ -95,7 +95,7 @@ func (f *Fault) Append(dst []byte) []byte {
 	dst = AppendString(dst, f.Message())
 	dst = append(dst, `,"context":`...)
 	if f.Context != nil {
-		context, _ := json.Marshal(f.Context) // of texts and numbers: it cannot fail
+		context, _ := json.Marshal(f.Context) // it cannot fail for texts and numbers
 		return append(append(dst, context...), "}}\n"...)
 	}
 	dst = append(dst, '{')
@@ -113,8 +113,8 @@ func (f *Fault) Append(dst []byte) []byte {
 	return append(dst, "}}}\n"...)
 }
 
-// Write answers with the fault. Where the body of the request did not come, or is too
-// large, the connection ends: what is left is not worth reading.
+// Write writes the fault as the response. If the request body did not arrive or is too large, the
+// connection ends, so that the server does not read the rest.
 func (f *Fault) Write(w http.ResponseWriter) {
 	if f.Status == http.StatusRequestTimeout || f.Status == http.StatusRequestEntityTooLarge {
 		w.Header().Set("Connection", "close")
@@ -123,18 +123,18 @@ func (f *Fault) Write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(f.Status)
-	_, _ = w.Write(body) // the client may be gone; nobody else can be told
+	_, _ = w.Write(body) // the client may be gone; there is nobody to report it to
 }
 
-// WriteJSON answers with an object that encoding/json can write.
+// WriteJSON writes an object as JSON.
 func WriteJSON(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the client may be gone; nobody else can be told
+	_ = json.NewEncoder(w).Encode(answer) // the client may be gone; there is nobody to report it to
 }
 
-// AppendString appends a JSON string. What is no UTF-8 in it becomes U+FFFD.
+// AppendString appends a JSON string. Bytes that are no UTF-8 become U+FFFD.
 func AppendString(dst []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	if !utf8.ValidString(text) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a fault says on the wire.
+// The envelope of a fault.
 func TestFault(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -46,7 +46,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// Where the body did not come, or is too large, the connection ends.
+// If the body did not arrive or is too large, the connection ends.
 func TestFaultClosesConnections(t *testing.T) {
 	for status, want := range map[int]string{400: "", 408: "close", 413: "close", 503: ""} {
 		w := httptest.NewRecorder()

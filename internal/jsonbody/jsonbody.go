@@ -1,6 +1,6 @@
-// Package jsonbody reads the JSON bodies of requests strictly, and without copying what
-// stands in them, and answers requests that are refused: a JSON object that says which field is
-// wrong, why, and what to do.
+// Package jsonbody reads the JSON bodies of requests strictly, and without copying their strings.
+// It also writes the response to a refused request: a JSON object with the wrong field, the
+// problem, and what to do.
 //
 //	{"error": {"code": "bad_request", "message": "...", "context": {"field": "descriptors[0].cost"}}}
 package jsonbody
@@ -16,25 +16,25 @@ import (
 	"stint/internal/text"
 )
 
-// Scanner reads JSON (RFC 8259) from a body, strictly: names are compared exactly
-// and stand once, strings are valid UTF-8 without lone surrogates, so that two
-// different requests can never mean the same key.
+// Scanner reads JSON (RFC 8259) from a body, strictly: it compares names exactly and refuses
+// duplicates, and strings must be valid UTF-8 without lone surrogates, so that two different
+// requests never mean the same key.
 //
-// The strings it returns are parts of the body, unescaped where they stand: they
-// live as long as the body is left alone, and the body is changed by reading it.
-// That saves a copy of every string.
+// The strings it returns are parts of the body, whose escapes it decodes in place. So reading
+// changes the body, and the strings are valid while the body is unchanged. That saves a copy of
+// every string.
 type Scanner struct {
 	Data []byte
-	Pos  int // of the next byte to read
+	Pos  int // index of the next byte to read
 }
 
-// Depths is how deep Objects counts.
+// Depths is the deepest level that Objects counts.
 const Depths = 5
 
-// Objects returns how many objects begin at each depth of a body that was not read yet:
-// n[1] is the body itself, n[3] an object in an array in it. Callers make room for what
-// they decode by these numbers, once, because slices that grow by append cost several
-// times their size. In a body that is no JSON the numbers may be wrong.
+// Objects returns how many objects begin at each depth of a body that was not read yet: n[1] is the
+// body itself, n[3] counts objects in an array in it. Callers use these numbers to allocate their
+// slices once, because slices that grow by append cost several times their size. If the body is no
+// JSON the numbers may be wrong.
 func Objects(body []byte) (n [Depths + 1]int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(body); i++ {
@@ -77,7 +77,7 @@ func (s *Scanner) Space() byte {
 	return 0
 }
 
-// End refuses anything but white space after the value.
+// End returns a fault unless only white space follows.
 func (s *Scanner) End() *Fault {
 	if s.Space(); s.Pos < len(s.Data) {
 		return BadAt(s.Pos, "something follows the JSON object", "send one object and nothing after it")
@@ -85,8 +85,8 @@ func (s *Scanner) End() *Fault {
 	return nil
 }
 
-// Object reads an object whose fields are among names, calls each with the index
-// of every field to read its value, and returns which fields were there as bits.
+// Object reads an object whose fields must be among names. It calls each with the index of every
+// field, to read the value, and returns as bits which fields were present.
 func (s *Scanner) Object(names []string, each func(field int) *Fault) (uint64, *Fault) {
 	if c := s.Space(); c != '{' {
 		return 0, s.Mismatch("an object")
@@ -141,7 +141,7 @@ func (s *Scanner) name(names []string, seen uint64) (int, *Fault) {
 	return field, nil
 }
 
-// Array reads an array and calls each for every element to read it.
+// Array reads an array, and calls each to read every element.
 func (s *Scanner) Array(each func(i int) *Fault) (int, *Fault) {
 	if c := s.Space(); c != '[' {
 		return 0, s.Mismatch("an array")
@@ -162,7 +162,7 @@ func (s *Scanner) Array(each func(i int) *Fault) (int, *Fault) {
 	}
 }
 
-// next reads a comma, or the bracket that closes.
+// next reads a comma or the closing bracket.
 func (s *Scanner) next(closing byte) (more bool, f *Fault) {
 	switch s.Space() {
 	case ',':
@@ -204,7 +204,7 @@ func (s *Scanner) Text() (string, *Fault) {
 	return "", s.unexpected("the end of a string")
 }
 
-// TextUpTo reads a string of at most so many bytes.
+// TextUpTo reads a string of at most most bytes.
 func (s *Scanner) TextUpTo(most int) (string, *Fault) {
 	s.Space()
 	start := s.Pos
@@ -215,7 +215,7 @@ func (s *Scanner) TextUpTo(most int) (string, *Fault) {
 	return text, f
 }
 
-// Null reads null, and says whether it stood there.
+// Null reads null if it comes next, and reports whether it did.
 func (s *Scanner) Null() bool {
 	s.Space()
 	if !strings.HasPrefix(view(s.Data[s.Pos:]), "null") {
@@ -228,8 +228,8 @@ func (s *Scanner) Null() bool {
 // MaxNumber is the longest text of a number.
 const MaxNumber = 400
 
-// Number reads the text of a number, whatever it is made of: nothing else begins with
-// what it begins with.
+// Number reads the text of a number without checking it. No other JSON value begins with the same
+// bytes.
 func (s *Scanner) Number() (string, *Fault) {
 	if c := s.Space(); c != '-' && (c < '0' || c > '9') {
 		return "", s.Mismatch("a number")
@@ -244,8 +244,8 @@ func (s *Scanner) Number() (string, *Fault) {
 	return view(s.Data[start:s.Pos]), nil
 }
 
-// escaped reads the rest of a string from its first escape on, and moves what
-// follows down over it. What an escape means is never longer than the escape.
+// escaped reads the rest of a string from its first escape on, and moves the text down over the
+// escapes. A decoded escape is never longer than its text.
 func (s *Scanner) escaped(start int) (string, *Fault) {
 	to := s.Pos
 	for s.Pos < len(s.Data) {
@@ -331,8 +331,8 @@ func (s *Scanner) hex() (rune, bool) {
 	return r, true
 }
 
-// Whole reads a whole number from 0 to 2^32-1. How it is written does not matter:
-// 1000, 1e3 and 1000.0 are one number, as JSON Schema has it.
+// Whole reads a whole number from 0 to 2^32-1. All spellings are allowed: 1000, 1e3 and 1000.0 are
+// one number, as in JSON Schema.
 func (s *Scanner) Whole(hint string) (uint32, *Fault) {
 	s.Space()
 	start := s.Pos
@@ -357,8 +357,8 @@ func (s *Scanner) Whole(hint string) (uint32, *Fault) {
 	return uint32(n), nil
 }
 
-// wholeOf returns the value of a JSON number that is not written in digits alone,
-// exactly, and whether it is a number, whole, and from 0 to 2^32-1.
+// wholeOf returns the exact value of a JSON number that is not only digits. ok is false unless it
+// is a whole number from 0 to 2^32-1.
 func wholeOf(text string) (uint64, bool) {
 	text, negative := strings.CutPrefix(text, "-")
 	mantissa, exponent, scaled := cutAny(text, "eE")
@@ -375,7 +375,8 @@ func wholeOf(text string) (uint64, bool) {
 		if unsigned == "" || !allDigits(unsigned) {
 			return 0, false
 		}
-		// A longer one is cut to the largest, which is too far for any body's digits.
+		// ParseInt cuts a larger one to the largest int32, which is more than the digits of any
+		// body.
 		scale, _ = strconv.ParseInt(exponent, 10, 32)
 	}
 	scale -= int64(len(fraction))
@@ -419,7 +420,7 @@ func (s *Scanner) Truth() (bool, *Fault) {
 	return false, s.Mismatch("true or false")
 }
 
-// Mismatch reports a value of another type than the wanted.
+// Mismatch returns a fault for a value of the wrong type.
 func (s *Scanner) Mismatch(want string) *Fault {
 	kind := ""
 	switch c := s.Space(); {
@@ -441,7 +442,7 @@ func (s *Scanner) Mismatch(want string) *Fault {
 	return BadAt(s.Pos, kind+" where "+want+" belongs", "give "+want+", or leave it out where it may be left out")
 }
 
-// unexpected reports text that is no JSON.
+// unexpected returns a fault for text that is no JSON.
 func (s *Scanner) unexpected(want string) *Fault {
 	if s.Pos >= len(s.Data) {
 		return BadAt(s.Pos, "the body ends where "+want+" belongs", "send the whole of the JSON")

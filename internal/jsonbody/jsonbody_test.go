@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// Objects counts those outside of strings, by their depth.
+// Objects counts objects outside of strings, by their depth.
 func TestObjects(t *testing.T) {
 	for body, want := range map[string][Depths + 1]int{
 		``:                                      {},
@@ -27,8 +27,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// Read reads bodies of all lengths, whether or not their length is announced, and takes
-// no more room than what has arrived needs.
+// Read reads bodies of all lengths, with or without a Content-Length, and allocates only for bytes
+// that have arrived.
 func TestRead(t *testing.T) {
 	const most = 5000
 	for _, n := range []int{0, 1, 511, 512, 513, 1024, 4999, 5000, 5001, 100_000} {
@@ -37,7 +37,7 @@ func TestRead(t *testing.T) {
 			r := &http.Request{Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(text))), ContentLength: announced}
 			got, err := Read(nil, r, most)
 			if n > most {
-				if f := Unreadable(err, most); f.Status != http.StatusRequestEntityTooLarge {
+				if f := ReadFault(err, most); f.Status != http.StatusRequestEntityTooLarge {
 					t.Errorf("%d bytes: %v", n, err)
 				}
 				continue
@@ -53,19 +53,19 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A body that does not arrive is told of as what it is.
+// Each reason why a body did not arrive has its own fault.
 func TestUnreadable(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want int
 	}{{os.ErrDeadlineExceeded, http.StatusRequestTimeout}, {errors.New("gone"), http.StatusBadRequest}, {errTooLarge, http.StatusRequestEntityTooLarge}} {
-		if f := Unreadable(tt.err, 5); f.Status != tt.want {
+		if f := ReadFault(tt.err, 5); f.Status != tt.want {
 			t.Errorf("%v: %d, want %d", tt.err, f.Status, tt.want)
 		}
 	}
 }
 
-// Texts, numbers and null as they stand.
+// Strings, numbers and null in all spellings.
 func TestScanner(t *testing.T) {
 	s := &Scanner{Data: []byte(` null "abc" -1.5e3 nul`)}
 	if !s.Null() || s.Null() {

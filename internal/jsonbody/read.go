@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// errTooLarge says that a body is larger than it may be.
+// errTooLarge is the error of Read for a body above its limit.
 var errTooLarge = errors.New("body too large")
 
-// Read appends the body of r to buf. It reads no more than one byte above most, and makes
-// room as the bytes arrive: who announces a large body and does not send it costs nothing.
+// Read appends the body of r to buf. It reads at most one byte more than most, and allocates as
+// bytes arrive: a client that announces a large body and does not send it costs no memory.
 func Read(buf []byte, r *http.Request, most int) ([]byte, error) {
 	for r.ContentLength <= int64(most) && len(buf) <= most {
 		if len(buf) == cap(buf) {
@@ -30,8 +30,8 @@ func Read(buf []byte, r *http.Request, most int) ([]byte, error) {
 	return buf, errTooLarge
 }
 
-// grown returns a full buffer with room for as much again, or for what is announced where
-// that is less. One byte more is where the end is found.
+// grown returns a copy of a full buffer with twice the size, or with the announced size if that is
+// less. One more byte is for the end of the body.
 func grown(buf []byte, announced int64) []byte {
 	size := max(512, 2*len(buf))
 	if n := int(announced) + 1; n > len(buf) && n < size {
@@ -42,8 +42,8 @@ func grown(buf []byte, announced int64) []byte {
 	return larger
 }
 
-// Unreadable answers a body that did not arrive, or is larger than most bytes.
-func Unreadable(err error, most int) *Fault {
+// ReadFault returns the fault for an error of Read.
+func ReadFault(err error, most int) *Fault {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return RefuseTooLarge(most)
@@ -56,7 +56,7 @@ func Unreadable(err error, most int) *Fault {
 	return Bad("", "the body could not be read", "send as many bytes as Content-Length says, or whole chunks")
 }
 
-// RefuseTooLarge answers a body of more than most bytes.
+// RefuseTooLarge returns the fault for a body of more than most bytes.
 func RefuseTooLarge(most int) *Fault {
 	return &Fault{
 		Status: http.StatusRequestEntityTooLarge, Code: TooLarge,

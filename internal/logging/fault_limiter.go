@@ -1,24 +1,24 @@
 package logging
 
-// Quiet is after how many looks without another fault the faults count as over.
+// Quiet is how many checks without a new fault end a series of faults.
 const Quiet = 60
 
-// FaultLimiter decides when to log faults that come again and again: the first, then one in Quiet
-// looks if it differs by then, and their end, when Quiet looks saw none. The zero FaultLimiter is
-// ready to use, and not safe for concurrent use.
+// FaultLimiter limits the log lines about repeated faults: it lets pass the first one, a different
+// one after Quiet checks, and the end of the series, when Quiet checks found no new fault. The zero
+// FaultLimiter is ready for use. It is not safe for concurrent use.
 type FaultLimiter struct {
-	Seen uint64 // how many there were at the last look
+	Seen uint64 // number of faults at the last check
 
-	named string // the one that was logged
-	quiet int    // looks before another one is
-	left  int    // looks for which the log's last word is still that there are such; 0: it is not
+	named string // the fault that was logged last
+	quiet int    // checks until another fault may be logged
+	left  int    // checks until the series ends; 0: there is none, or its end was logged
 }
 
-// Lasts says whether the log's last word is that there are such faults.
+// Lasts reports whether a series of faults was logged, but not its end.
 func (l *FaultLimiter) Lasts() bool { return l.left > 0 }
 
-// Look takes how many faults there were until now, and the last of them, nil if there was none. It
-// says whether to log that, and whether to log that they are over.
+// Look gets the total number of faults and the last of them, nil if there was none. It returns
+// whether to log that fault, and whether to log the end of the series.
 func (l *FaultLimiter) Look(n uint64, fault error) (tell, over bool) {
 	more := n > l.Seen
 	l.Seen, l.quiet = n, max(0, l.quiet-1)

@@ -12,7 +12,7 @@ func TestLook(t *testing.T) {
 	var tl logging.FaultLimiter
 	lasts := false
 	for i, step := range []struct {
-		times      int // how often it is looked before the last of these looks, without a new fault
+		times      int // number of checks without a new fault before the last one
 		faults     uint64
 		fault      error
 		tell, over bool
@@ -22,7 +22,7 @@ func TestLook(t *testing.T) {
 		{faults: 1, fault: one},
 		{times: 10, faults: 1, fault: other}, // too soon
 		{times: logging.Quiet - 1, faults: 1, fault: other, tell: true},
-		{times: logging.Quiet - 1, faults: 1, fault: other}, // told before
+		{times: logging.Quiet - 1, faults: 1, fault: other}, // already logged
 		{times: logging.Quiet - 2},
 		{over: true},
 		{times: 100},

@@ -1,7 +1,7 @@
-// Package logging makes the log of a program as its settings say, and limits what is logged
-// again and again: wrong requests of peers, names that no rules have, key sets that cannot be
-// fetched (misuse.go, unknown.go), faults in general (fault_limiter.go), and servers of a store
-// that cannot be used (store_servers.go).
+// Package logging creates the log of a program from its settings, and limits repeated log lines:
+// about wrong requests of peers, unknown names and failed fetches of key sets (misuse.go,
+// unknown.go), about faults in general (fault_limiter.go), and about unavailable servers of a store
+// (store_servers.go).
 package logging
 
 import (
@@ -9,8 +9,8 @@ import (
 	"log/slog"
 )
 
-// New returns a log to out in a format, "text" or "json", of all that has at least a level:
-// "debug", "info", "warn" or "error".
+// New returns a log that writes to out in a format, "text" or "json", and drops records below a
+// level: "debug", "info", "warn" or "error".
 func New(out io.Writer, format, level string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: levelOf(level)}
 	if format == "json" {

@@ -9,39 +9,39 @@ import (
 	"time"
 )
 
-// How many peers a warning is logged for in a minute, and how many to each: whoever
-// configured a proxy may look for it in the log, and those who only try must not flood it.
+// Most peers with a warning in a minute, and most warnings for each: an operator should find a
+// wrong proxy in the log, but attackers must not flood it.
 const (
 	MostWarned = 16
 	MostOfOne  = 4
 	every      = time.Minute
 )
 
-// MisuseLog logs what peers do wrong, whatever their clients do: a warning for each problem
-// of each peer, once a minute. It is safe for concurrent use.
+// MisuseLog logs mistakes of peers, not of their clients: a warning for each problem of each peer,
+// once a minute. It is safe for concurrent use.
 type MisuseLog struct {
-	// Log is where to; Path is what is asked in such a way.
+	// Log gets the warnings; Path is their attribute path.
 	Log  *slog.Logger
 	Path string
 
-	// Event is what is logged; "": that the question of a proxy is wrong.
+	// Event is the text of the log line; "" means that of a wrong request from a proxy.
 	Event string
 
 	// Now returns the time; nil: time.Now.
 	Now func() time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	minute minute
 	warned map[netip.Addr][]string // problems in this minute
 }
 
-// Tell logs a wrong question.
-func (m *MisuseLog) Tell(peer netip.Addr, problem, hint string) {
-	m.TellOf(m.Path, peer, problem, hint)
+// Report logs a problem of a peer.
+func (m *MisuseLog) Report(peer netip.Addr, problem, hint string) {
+	m.ReportAt(m.Path, peer, problem, hint)
 }
 
-// TellOf logs a wrong question at another path.
-func (m *MisuseLog) TellOf(path string, peer netip.Addr, problem, hint string) {
+// ReportAt logs a problem of a peer at another path.
+func (m *MisuseLog) ReportAt(path string, peer netip.Addr, problem, hint string) {
 	level := slog.LevelDebug
 	if m.first(peer, problem) {
 		level = slog.LevelWarn
@@ -54,8 +54,8 @@ func (m *MisuseLog) TellOf(path string, peer netip.Addr, problem, hint string) {
 		"path", path, "peer", peer.String(), "error", problem, "hint", hint)
 }
 
-// first says whether a problem of a peer is the first in this minute, of those that are
-// remembered.
+// first reports whether a problem of a peer is new in this minute, and there is room to remember
+// it.
 func (m *MisuseLog) first(peer netip.Addr, problem string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,11 +70,11 @@ func (m *MisuseLog) first(peer netip.Addr, problem string) bool {
 	return true
 }
 
-// minute is the time in which nothing is logged twice.
+// minute is the interval in which nothing is logged twice.
 type minute struct{ began time.Time }
 
-// begins says whether a new minute begins at the time that now returns, nil: the clock of this
-// machine. The first call begins one, and so does a clock that was set back.
+// begins reports whether a new minute begins at the time that now returns; nil means the clock of
+// this machine. The first call begins one, and so does a clock that was set back.
 func (m *minute) begins(now func() time.Time) bool {
 	if now == nil {
 		now = time.Now
@@ -87,17 +87,17 @@ func (m *minute) begins(now func() time.Time) bool {
 	return true
 }
 
-// FetchLog says in the log what became of the fetches of key sets: each failure, and the
-// first success as well as the first after a failure. It is safe for concurrent use.
+// FetchLog logs the results of fetching key sets: each failure, the first success, and the first
+// success after a failure. It is safe for concurrent use.
 type FetchLog struct {
-	// Log is where to.
+	// Log gets the lines.
 	Log *slog.Logger
 
 	mu   sync.Mutex
 	good map[string]bool // addresses whose last fetch succeeded
 }
 
-// Report logs what became of a fetch.
+// Report logs the result of a fetch.
 func (f *FetchLog) Report(address string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

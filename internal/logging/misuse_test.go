@@ -12,15 +12,15 @@ import (
 	"stint/internal/logging"
 )
 
-// TestMisuseLog: each problem of a peer is warned of once a minute, and a flood of either does
-// not flood the log.
+// TestMisuseLog: each problem of a peer is logged once a minute, and neither many peers nor many
+// problems flood the log.
 func TestMisuseLog(t *testing.T) {
 	var log strings.Builder
 	now := time.Now()
 	m := &logging.MisuseLog{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }}
 	for range 3 {
 		for i := range 100 {
-			m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "problem", "hint")
+			m.Report(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "problem", "hint")
 		}
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != logging.MostWarned {
@@ -28,7 +28,7 @@ func TestMisuseLog(t *testing.T) {
 	}
 	log.Reset()
 	for i := range 100 {
-		m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, 1}), fmt.Sprint("another problem ", i/2), "hint")
+		m.Report(netip.AddrFrom4([4]byte{10, 0, 0, 1}), fmt.Sprint("another problem ", i/2), "hint")
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != logging.MostOfOne-1 {
 		t.Errorf("%d warnings of other problems, want %d", n, logging.MostOfOne-1)
@@ -36,14 +36,14 @@ func TestMisuseLog(t *testing.T) {
 	log.Reset()
 	for range 120 {
 		now = now.Add(time.Second)
-		m.Tell(netip.AddrFrom4([4]byte{10, 0, 0, 1}), "problem", "hint")
+		m.Report(netip.AddrFrom4([4]byte{10, 0, 0, 1}), "problem", "hint")
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 2 {
 		t.Errorf("%d warnings of one problem in two minutes, want 2", n)
 	}
 }
 
-// Each failure of a fetch is logged, and a success where it is news.
+// Each failed fetch is logged, and a success only if it is the first or follows a failure.
 func TestFetchLog(t *testing.T) {
 	var log strings.Builder
 	f := &logging.FetchLog{Log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -6,32 +6,33 @@ import (
 	"sync"
 )
 
-// AllServers is the number that stands for all servers of a store, where nobody knows who they are.
+// AllServers is the number that stands for all servers of a store, if they are unknown.
 const AllServers = -1
 
 // StoreServer is one of the servers of a store.
 type StoreServer struct {
-	Number int    // another server may have it later
-	Name   string // HOST:PORT, "" of the only one
+	Number int    // another server may get it later
+	Name   string // HOST:PORT; "" if there is only one
 }
 
-// StoreServers is what is known of the servers of a store. The zero StoreServers is ready to use, and knows of one
-// server without a name. It is safe for concurrent use.
+// StoreServers has the state of the servers of a store. The zero StoreServers is ready for use,
+// with one server without a name. It is safe for concurrent use.
 type StoreServers struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   map[int]*backend
-	present []StoreServer // that hold keys, when somebody last looked; nil: nobody did
+	present []StoreServer // servers with keys at the last Present; nil: it was not called
 }
 
-// backend is what is known of a server.
+// backend is the state of a server.
 type backend struct {
 	name    string
-	problem string // "" while it can be used
-	logged  bool   // the log's last word is that it cannot be
-	spared  uint64 // calls that it was spared when somebody last looked
+	problem string // "" while it is available
+	logged  bool   // the problem was logged, but not its end
+	spared  uint64 // calls that skipped the server, at the last Idle
 }
 
-// backendLocked returns what is known of a server. Another one of its number is a new one.
+// backendLocked returns the state of a server. A different server with a known number gets a new
+// state.
 func (s *StoreServers) backendLocked(of StoreServer) *backend {
 	b := s.known[of.Number]
 	if b == nil || b.name != of.Name {
@@ -44,7 +45,7 @@ func (s *StoreServers) backendLocked(of StoreServer) *backend {
 	return b
 }
 
-// Fails notes what is wrong with a server, and says whether the log is to be told.
+// Fails records a problem of a server, and reports whether to log it.
 func (s *StoreServers) Fails(server StoreServer, problem string) (tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,15 +55,15 @@ func (s *StoreServers) Fails(server StoreServer, problem string) (tell bool) {
 	return tell
 }
 
-// Answers notes that nothing is wrong with a server any more, though the log is not told yet: it
-// may be away again in a moment.
+// Answers removes the problem of a server. The end of the problem is not logged yet, because the
+// server may fail again in a moment.
 func (s *StoreServers) Answers(server StoreServer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.backendLocked(server).problem = ""
 }
 
-// Well notes that a server can be used, and says whether the log is to be told.
+// Well records that a server is available, and reports whether to log it.
 func (s *StoreServers) Well(server StoreServer) (tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +73,8 @@ func (s *StoreServers) Well(server StoreServer) (tell bool) {
 	return tell
 }
 
-// Present notes which servers hold keys and forgets all others. It returns those of them of which
-// the log's last word is that they cannot be used.
+// Present records which servers have keys and removes all others. It returns the removed servers
+// whose problem was logged, but not its end.
 func (s *StoreServers) Present(servers []StoreServer) (gone []StoreServer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +90,8 @@ func (s *StoreServers) Present(servers []StoreServer) (gone []StoreServer) {
 	return gone
 }
 
-// Idle takes how many calls a server was spared until now, and says whether it was none since it
-// was last asked: then nobody tries whether the server is back.
+// Idle gets the total number of calls that skipped a server. It reports whether there were none
+// since the last call: then no request tests whether the server is back.
 func (s *StoreServers) Idle(server StoreServer, spared uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +101,7 @@ func (s *StoreServers) Idle(server StoreServer, spared uint64) bool {
 	return idle
 }
 
-// Doubtful says whether some server cannot be used, or the log still says so.
+// Doubtful reports whether a server is unavailable, or the end of its problem is not logged yet.
 func (s *StoreServers) Doubtful() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,7 @@ func (s *StoreServers) Doubtful() bool {
 	return false
 }
 
-// Problem returns what is wrong with servers, each by its name, "" for nothing.
+// Problem returns the problems of the servers with their names, "" if there are none.
 func (s *StoreServers) Problem() (text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +133,7 @@ func (s *StoreServers) Problem() (text string) {
 	return text
 }
 
-// Each calls do for each server that holds keys, and says whether it can be used as far as is
-// known.
+// Each calls do for each server with keys; well means that no problem is known.
 func (s *StoreServers) Each(do func(server StoreServer, well bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSet: each server is told of once when it fails and once when it is back; a number that
-// another server has by now is another one.
+// TestSet: a problem of a server is logged once, and its end once. A different server with the same
+// number counts as a new server.
 func TestSet(t *testing.T) {
 	var s StoreServers
 	a, b, c := StoreServer{0, "a:1"}, StoreServer{1, "b:1"}, StoreServer{1, "c:1"}

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// MostUnknown is how many unknown names are logged in a minute: whoever sends made-up names
-// must flood neither the log nor the memory.
+// MostUnknown is how many unknown names are logged in a minute, so that clients with made-up names
+// cannot flood the log or the memory.
 const MostUnknown = 32
 
-// UnknownLog logs names of requests that no rules have: one line a minute for each, up to
-// MostUnknown names, and then how many requests had others. It is safe for concurrent use.
+// UnknownLog logs names in requests that no rule has: one line a minute for each, up to MostUnknown
+// names, and then the number of requests with other names. It is safe for concurrent use.
 type UnknownLog struct {
-	// Log is where to.
+	// Log gets the lines.
 	Log *slog.Logger
 
-	// Denied says that such requests are denied, and do not pass.
+	// Denied means that such requests are denied; false: they pass.
 	Denied bool
 
 	// Now returns the time; nil: the clock of this machine.
 	Now func() time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	seed   maphash.Seed
 	minute minute
 	logged map[uint64]struct{}
-	others uint64 // requests of this minute with names beyond those
+	others uint64 // requests of this minute with further names
 }
 
-// Tell logs a domain that no rules have, or, where keys is not empty, keys that no descriptor
-// of the domain has. It keeps neither text.
-func (u *UnknownLog) Tell(domain, keys string) {
+// Report logs a domain without rules or, if keys is not empty, keys that no descriptor of the
+// domain has. It keeps neither text.
+func (u *UnknownLog) Report(domain, keys string) {
 	news, others := u.count(domain, keys)
 	consequence := "requests pass without a limit"
 	if u.Denied {
@@ -52,7 +52,7 @@ func (u *UnknownLog) Tell(domain, keys string) {
 	}
 }
 
-// count says whether a name is to be logged now, and how many requests had other names in a
+// count reports whether to log a name now, and returns how many requests had further names in a
 // minute that has ended.
 func (u *UnknownLog) count(domain, keys string) (news bool, others uint64) {
 	u.mu.Lock()

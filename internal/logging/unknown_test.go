@@ -10,8 +10,8 @@ import (
 	"stint/internal/logging"
 )
 
-// Each unknown name is logged once a minute, and a flood of made-up names neither floods the
-// log nor takes memory.
+// Each unknown name is logged once a minute, and many made-up names neither flood the log nor use
+// memory.
 func TestUnknown(t *testing.T) {
 	var log strings.Builder
 	now := time.Unix(1e9, 0)
@@ -24,35 +24,35 @@ func TestUnknown(t *testing.T) {
 		log.Reset()
 	}
 	for range 1000 {
-		u.Tell("shop", "")
-		u.Tell("api", "usr")
-		u.Tell("api", "user/paht")
+		u.Report("shop", "")
+		u.Report("api", "usr")
+		u.Report("api", "user/paht")
 	}
 	lines(3, "level=WARN")
 	now = now.Add(59 * time.Second)
-	u.Tell("shop", "")
+	u.Report("shop", "")
 	lines(0, "level=WARN")
 	now = now.Add(time.Second)
-	u.Tell("shop", "")
+	u.Report("shop", "")
 	lines(1, `domain=shop`)
 	now = now.Add(time.Minute)
-	if allocs := testing.AllocsPerRun(1000, func() { u.Tell("shop", "usr") }); allocs > 0 {
+	if allocs := testing.AllocsPerRun(1000, func() { u.Report("shop", "usr") }); allocs > 0 {
 		t.Errorf("a name that was logged costs %v allocations", allocs)
 	}
 	log.Reset()
 	for i := range 100_000 {
-		u.Tell(fmt.Sprint("made up ", i), "")
+		u.Report(fmt.Sprint("made up ", i), "")
 	}
 	lines(logging.MostUnknown-1, "unknown domain")
 	now = now.Add(time.Minute)
-	u.Tell("line\nbreak", "")
+	u.Report("line\nbreak", "")
 	if !strings.Contains(log.String(), fmt.Sprint("requests=", 100_000-logging.MostUnknown+1)) || !strings.Contains(log.String(), `domain="line\nbreak"`) {
 		t.Errorf("logged\n%s", log.String())
 	}
 	for range 2 {
-		now = now.Add(-time.Hour) // a clock that was put back
+		now = now.Add(-time.Hour) // a clock that was set back
 		log.Reset()
-		u.Tell("shop", "")
+		u.Report("shop", "")
 		lines(1, "domain=shop")
 	}
 }

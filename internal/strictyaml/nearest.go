@@ -2,8 +2,8 @@ package strictyaml
 
 import "strings"
 
-// Nearest returns the known word that is most like word: the same but for case,
-// dashes and underscores, or a few letters away; "" if none is. The first wins ties.
+// Nearest returns the known word that is most similar to word: equal except for case, dashes and
+// underscores, or different in a few letters; "" if there is none. The first wins ties.
 func Nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""

@@ -1,15 +1,15 @@
 package strictyaml
 
-// Node is one value of a document as it was parsed. Package parser makes them.
+// Node is one parsed value of a document. Package parser creates them.
 type Node struct {
 	Kind    Kind
-	Line    int     // 1 for the first
-	Content []*Node // the elements of a list; the words and the values of an object in turn
-	Target  *Node   // of an alias
+	Line    int     // counted from 1
+	Content []*Node // elements of a list, or alternately words and values of an object
+	Target  *Node   // target of an alias
 
-	// Of a scalar:
-	Tag    string  // its type, such as !!str or !!int
-	Text   string  // as it is written, without quotes
+	// Fields of a scalar.
+	Tag    string  // its type, for example !!str or !!int
+	Text   string  // as written in the file, without quotes
 	Plain  bool    // without quotes and without a tag
 	Native Decoder // converts it to a Go value
 }
@@ -17,7 +17,7 @@ type Node struct {
 // Decoder converts a scalar to the Go value that v points to.
 type Decoder interface{ Decode(v any) error }
 
-// Kind is what a node is.
+// Kind is the kind of a node.
 type Kind uint8
 
 // The kinds of nodes.

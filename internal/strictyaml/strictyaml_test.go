@@ -10,7 +10,7 @@ import (
 	"stint/internal/strictyaml/parser"
 )
 
-// config is what the tests read.
+// config is the type that the tests read.
 type config struct {
 	Name  string
 	On    bool
@@ -41,7 +41,7 @@ func read(v strictyaml.Value, c *config) bool {
 	})
 }
 
-// faults shows all faults, one a line.
+// faults returns all faults, one a line.
 func faults(doc *strictyaml.Document) string {
 	var lines []string
 	for _, f := range doc.Faults() {
@@ -116,7 +116,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A small file cannot become a large one by aliases of aliases.
+// Aliases of aliases cannot make a small file large.
 func TestAliasesAreBounded(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -143,7 +143,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// What a document that is read loosely lets pass, and what it makes of that.
+// The leniencies of a loose document, and the resulting values.
 func TestLoose(t *testing.T) {
 	for _, tt := range []struct {
 		text string
@@ -182,8 +182,8 @@ func TestLoose(t *testing.T) {
 	}
 }
 
-// Numbers that begin with a zero are read by base eight, as YAML does, and noted where base ten
-// makes another number of them.
+// Numbers that begin with a zero are read as octal, as YAML does, and noted if their decimal value
+// differs.
 func TestOctals(t *testing.T) {
 	for text, want := range map[string]string{
 		"size: 010":                        "1: size: 010 is 8: YAML reads a number that begins with 0 by base eight; write 10, or 8 if eight is meant as the base",

@@ -10,12 +10,12 @@ import (
 	"stint/internal/text"
 )
 
-// Value is one value of a document. The methods that read it report a fault where
-// it is something else, and return what is nearest to nothing.
+// Value is one value of a document. Its methods return the value as a type. If it has another type
+// they report a fault, and return a zero value.
 type Value struct {
 	doc   *Document
 	node  *Node
-	word  string // whose value it is, "" for an element of a list
+	word  string // the word before the value, "" for an element of a list
 	depth int
 	alias bool // reached through an alias
 }
@@ -23,18 +23,18 @@ type Value struct {
 // Line returns the line where the value begins.
 func (v Value) Line() int { return v.node.Line }
 
-// Fail reports that something is wrong with the value.
+// Fail adds a fault of the value.
 func (v Value) Fail(problem, hint string) { v.doc.Fail(v.node.Line, problem, hint) }
 
-// Word returns the word that the value belongs to, "" for an element of a list.
+// Word returns the word before the value, "" for an element of a list.
 func (v Value) Word() string { return v.word }
 
-// expected reports that something else stands there.
+// expected adds a fault for a value of another type.
 func (v Value) expected(what, hint string) {
 	v.Fail(v.prefix()+"expected "+what+", found "+v.kind(), hint)
 }
 
-// prefix returns the word of the value as messages begin with it.
+// prefix returns the start of an error text, with the value's word.
 func (v Value) prefix() string {
 	if v.word == "" {
 		return ""
@@ -42,20 +42,20 @@ func (v Value) prefix() string {
 	return v.word + ": "
 }
 
-// IsNull says whether nothing is written there.
+// IsNull reports whether the value is empty or null.
 func (v Value) IsNull() bool { return v.node.Kind == Scalar && v.node.Tag == "!!null" }
 
-// IsList says whether the value is a list.
+// IsList reports whether the value is a list.
 func (v Value) IsList() bool { return v.node.Kind == Sequence }
 
-// IsObject says whether the value is an object: words and their values.
+// IsObject reports whether the value is an object: words with their values.
 func (v Value) IsObject() bool { return v.node.Kind == Mapping }
 
-// IsInt says whether the value is a whole number without quotes.
+// IsInt reports whether the value is a whole number without quotes.
 func (v Value) IsInt() bool { return v.node.Kind == Scalar && v.node.Tag == "!!int" }
 
-// Text returns a single value as it is written; numbers and booleans need no
-// quotes. Nothing written is "".
+// Text returns a scalar as written in the file; numbers and booleans need no quotes. An empty value
+// is "".
 func (v Value) Text() string {
 	if v.node.Kind != Scalar {
 		v.expected("a text", "write one value")
@@ -64,10 +64,10 @@ func (v Value) Text() string {
 	if v.IsNull() && !v.doc.loose {
 		return ""
 	}
-	return v.node.Text // of nothing at all ""
+	return v.node.Text // "" for an empty value
 }
 
-// NonEmpty is Text where that must say something.
+// NonEmpty is Text, with a fault for an empty text.
 func (v Value) NonEmpty() string {
 	text := v.Text()
 	if text == "" && !v.IsObject() && !v.IsList() {
@@ -76,7 +76,7 @@ func (v Value) NonEmpty() string {
 	return text
 }
 
-// Bool returns true or false.
+// Bool returns a boolean.
 func (v Value) Bool() bool {
 	if v.doc.loose {
 		if b, ok := v.looseBool(); ok {
@@ -90,7 +90,7 @@ func (v Value) Bool() bool {
 	return b
 }
 
-// looseBool reads the words for true and false of YAML 1.1, and nothing as false.
+// looseBool returns the value of the words for true and false in YAML 1.1; an empty value is false.
 func (v Value) looseBool() (b, ok bool) {
 	if v.IsNull() {
 		v.doc.Note(v.Line(), v.prefix()+"nothing stands for false", "write true or false")
@@ -134,7 +134,7 @@ func (v Value) uint(least, most uint64) (n uint64, ok bool) {
 	return 0, false
 }
 
-// noteOctal notes a number that YAML reads by base eight and people by base ten: 010 is eight.
+// noteOctal notes a number that YAML reads as octal and people read as decimal: 010 is eight.
 func (v Value) noteOctal(n uint64) {
 	digits := strings.ReplaceAll(strings.TrimPrefix(v.node.Text, "+"), "_", "")
 	if decimal, err := strconv.ParseUint(digits, 10, 64); err == nil && decimal != n && digits[0] == '0' {
@@ -145,8 +145,8 @@ func (v Value) noteOctal(n uint64) {
 	}
 }
 
-// isDigits says whether the value is a whole number that is too large for YAML's
-// integers, which makes it a fraction.
+// isDigits reports whether the value is a whole number that is too large for YAML's integers, so
+// that YAML reads it as a float.
 func isDigits(v Value) bool {
 	return v.node.Kind == Scalar && v.node.Tag == "!!float" && strings.Trim(v.node.Text, "0123456789_") == ""
 }
@@ -154,7 +154,7 @@ func isDigits(v Value) bool {
 // Uint32 is Uint for numbers below 2^32.
 func (v Value) Uint32() uint32 { return uint32(v.Uint(math.MaxUint32)) }
 
-// Count32 is Uint32 for numbers from 1, with what is to be said about 0.
+// Count32 is Uint32 for numbers from 1; zero and hint are the fault for 0.
 func (v Value) Count32(zero, hint string) uint32 {
 	n, ok := v.uint(1, math.MaxUint32)
 	if ok && n == 0 {
@@ -163,8 +163,7 @@ func (v Value) Count32(zero, hint string) uint32 {
 	return uint32(n)
 }
 
-// OneOf returns the position of the word that stands there, and false where it is
-// none of those known.
+// OneOf returns the index of the value's word in known, and false if it is not there.
 func (v Value) OneOf(known ...string) (int, bool) {
 	written := v.Text()
 	if i := slices.Index(known, written); i >= 0 {
@@ -178,7 +177,7 @@ func (v Value) OneOf(known ...string) (int, bool) {
 	return 0, false
 }
 
-// List returns the values of a list; nothing written is an empty one.
+// List returns the elements of a list; an empty value is an empty list.
 func (v Value) List() []Value {
 	if v.IsNull() {
 		return nil
@@ -190,7 +189,7 @@ func (v Value) List() []Value {
 	return v.elements()
 }
 
-// OneOrList returns the values of a list, or the value alone if it is none.
+// OneOrList returns the elements of a list, or the value itself if it is no list.
 func (v Value) OneOrList() []Value {
 	if v.IsNull() {
 		return nil
@@ -242,11 +241,11 @@ func (v Value) Any() any {
 	case nil, bool, int, int64, uint64, float64, string:
 		return plain
 	}
-	return v.node.Text // dates and other tags, as they are written
+	return v.node.Text // dates and other tags, as written in the file
 }
 
-// child follows a node of v, through an alias if it is one. It reports false where
-// the file is too deep or its aliases are too many.
+// child returns the value of a node inside v, and follows an alias. It returns false if the file is
+// too deep or has too many aliases.
 func (v Value) child(n *Node) (Value, bool) {
 	c := Value{doc: v.doc, node: n, depth: v.depth + 1, alias: v.alias}.resolved()
 	if c.alias {
@@ -267,7 +266,7 @@ func (v Value) child(n *Node) (Value, bool) {
 	return c, true
 }
 
-// depth is how deep values may nest.
+// depth returns the deepest nesting of values.
 func (doc *Document) depth() int {
 	if doc.loose {
 		return looseDepth
@@ -282,7 +281,7 @@ func (v Value) resolved() Value {
 	return v
 }
 
-// kind names what the value is, for a fault.
+// kind returns the name of the value's type, for a fault.
 func (v Value) kind() string {
 	switch {
 	case v.IsObject():
@@ -310,9 +309,9 @@ type Field struct {
 	Value Value
 }
 
-// Fields returns the words of an object in their order, those that it merges in
-// (<<) after its own. A word that stands twice is a fault, and kept once. Nothing
-// written is an empty object.
+// Fields returns the fields of an object in their order, and then those that it merges in (<<). A
+// duplicate word is a fault, and only its first field is returned. An empty value is an empty
+// object.
 func (v Value) Fields() []Field {
 	if v.IsNull() {
 		return nil
@@ -322,7 +321,7 @@ func (v Value) Fields() []Field {
 		return nil
 	}
 	var own, merged []Field
-	at := map[string]int{} // line by word
+	at := map[string]int{} // line of each word
 	twice := func(name, value Value) {
 		word := name.node.Text
 		problem := fmt.Sprintf("%s stands twice, first in line %d", text.Quote(word), at[word])
@@ -362,8 +361,8 @@ func (v Value) Fields() []Field {
 	return own
 }
 
-// replace puts another value in the place of the one that is there, joins them where both
-// are objects, and says which it did.
+// replace replaces the value, or joins both if they are objects, and returns a text for which of
+// them it did.
 func (f *Field) replace(value Value) string {
 	value.word = f.Name
 	old := f.Value
@@ -377,14 +376,13 @@ func (f *Field) replace(value Value) string {
 	return "the two are joined"
 }
 
-// Words are the words that an object may hold, and what reads each.
+// Words are the words of an object, each with the function that reads its value.
 type Words map[string]func(Value)
 
-// Object reads an object: it calls what reads each word, in the order of the file.
-// A word that is not known is a fault; the hint names the nearest known one, unless
-// hints knows better. what says which object it is, such as "a rate_limit". It
-// returns whether this is an object and all its words are known: if not, that a word
-// is missing may be due to one that is misspelt.
+// Object reads an object: it calls the function of each word, in the order of the file. An unknown
+// word is a fault, with the nearest known word as a hint unless hints returns a better one. what
+// names the object in faults, for example "a rate_limit". Object returns true if this is an object
+// with known words only. Otherwise, a missing word may be a misspelled one.
 func (v Value) Object(what string, words Words, hints ...func(word string) string) bool {
 	all := v.IsObject() || v.IsNull()
 	for _, f := range v.Fields() {
@@ -411,7 +409,7 @@ func (v Value) Object(what string, words Words, hints ...func(word string) strin
 	return all
 }
 
-// nearestHint names the known word that is most like an unknown one, or all.
+// nearestHint returns a hint with the known word most similar to an unknown one, or with all words.
 func nearestHint(word string, words Words) string {
 	known := make([]string, 0, len(words))
 	for w := range words {

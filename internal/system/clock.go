@@ -7,10 +7,10 @@ import (
 	"stint"
 )
 
-// Clock is the machine's clock, which runs as evenly as its monotonic clock and is set
-// forward when the wall clock was. It is safe for concurrent use once it was started.
+// Clock is the machine's time. It advances like the monotonic clock, and is set forward when the
+// wall clock is. It is safe for concurrent use after Start.
 type Clock struct {
-	base   time.Time // of the monotonic clock
+	base   time.Time // time of Start, with its monotonic clock
 	offset atomic.Int64
 }
 
@@ -25,8 +25,8 @@ func (c *Clock) Now() stint.Instant {
 	return stint.Instant(c.offset.Load() + int64(time.Since(c.base)/time.Microsecond))
 }
 
-// Follow sets the clock forward to the wall clock where that has been set, or the machine
-// has slept. It never sets it back: that would only lengthen waits that were promised.
+// Follow sets the clock forward if the wall clock was set forward or the machine has slept. It
+// never sets it back, because that would only extend waits that clients were promised.
 func (c *Clock) Follow() {
 	if ahead := time.Now().UnixMicro() - int64(c.Now()); ahead > int64(time.Millisecond/time.Microsecond) {
 		c.offset.Add(ahead)

@@ -8,29 +8,29 @@ import (
 	"stint/internal/text"
 )
 
-// FileFinder lists files. What is reached twice is listed once, by the first way, and links
-// are followed: a mounted Kubernetes volume, whose files are links into a hidden folder,
-// is listed by its visible names. A Finder belongs to one goroutine.
+// FileFinder lists files. It lists a file once, by the first path to it, and follows links: a
+// mounted Kubernetes volume, whose files are links into a hidden folder, is listed by its visible
+// names. Only one goroutine may use it.
 type FileFinder struct {
-	// Hidden lists names that begin with a dot, and what such folders hold, after all
-	// others of their folder. A path that is given itself may be hidden in any case.
+	// Hidden also lists names that begin with a dot, and the contents of such folders, after all
+	// others of their folder. A path that the caller gives may be hidden in any case.
 	Hidden bool
 
-	// Keep says which files of a folder are listed, by their paths; nil: all that are
-	// regular files. A path that is given itself is listed whatever it is.
+	// Keep reports whether to list a file of a folder, by its path; nil: all regular files. A path
+	// that the caller gives is always listed.
 	Keep func(path string) bool
 
 	files  []string
 	errors []*FileError
 	seen   map[string]bool // real paths of files
-	within map[string]bool // real paths of the folders that we are in
+	within map[string]bool // real paths of the folders being listed
 	found  bool
 }
 
-// FileError says which path cannot be read.
+// FileError is the error of a path that cannot be read.
 type FileError struct {
 	Path    string
-	Problem string // such as "cannot find it: no such file or directory"
+	Problem string // for example "cannot find it: no such file or directory"
 	Hint    string // what to do
 	Err     error
 }
@@ -38,7 +38,7 @@ type FileError struct {
 // Error returns the path and the problem.
 func (e *FileError) Error() string { return e.Path + ": " + e.Problem }
 
-// Unwrap returns what the system said.
+// Unwrap returns the error of the system.
 func (e *FileError) Unwrap() error { return e.Err }
 
 // ListFiles returns the files at paths and below them, see [FileFinder].
@@ -55,9 +55,9 @@ func ListFiles(paths []string, hidden bool) ([]string, error) {
 	return all, nil
 }
 
-// Find returns the files at a path and below it, in the order of their names, but for
-// those that an earlier call has returned; found says whether there are any, those
-// counted. It goes on where something cannot be read, and tells all of it.
+// Find returns the files at a path and below it, in the order of their names, without those that an
+// earlier call has returned. found reports whether there are any, also counting those. Find
+// continues after errors, and returns all of them.
 func (f *FileFinder) Find(path string) (files []string, found bool, errs []*FileError) {
 	if f.seen == nil {
 		f.seen, f.within = map[string]bool{}, map[string]bool{}
@@ -71,15 +71,14 @@ func (f *FileFinder) fail(path, problem, hint string, err error) {
 	f.errors = append(f.errors, &FileError{path, problem + ": " + text.Cause(err), hint, err})
 }
 
-// add adds a file, or all files of a folder. named says that the caller gave the path,
-// rather than that a folder holds it.
+// add adds a file, or all files of a folder. named means that the caller gave the path.
 func (f *FileFinder) add(path string, named bool) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		real, err = filepath.Abs(real)
 	}
 	if err != nil {
-		if _, gone := os.Lstat(path); named || gone == nil { // else it went since the folder was read
+		if _, gone := os.Lstat(path); named || gone == nil { // otherwise it was removed since the folder was read
 			f.fail(path, "cannot find it", "check the path and what links point to", err)
 		}
 		return
@@ -103,7 +102,7 @@ func (f *FileFinder) add(path string, named bool) {
 	}
 }
 
-// folder adds what a folder holds: visible names, then hidden ones.
+// folder adds the contents of a folder: visible names, then hidden ones.
 func (f *FileFinder) folder(path string) {
 	entries, err := os.ReadDir(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// The files of folders as people and orchestrators lay them out.
+// ListFiles works for folders as people and orchestrators create them.
 func TestList(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{
@@ -59,8 +59,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A finder goes on where something cannot be read, keeps what it is told to, and says of
-// a path that was there already that it was found.
+// A finder continues after errors, applies Keep, and reports a path as found if an earlier call has
+// returned it.
 func TestFinder(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"a.yaml", "b.txt", "sub/c.yaml", "none/d.txt"} {
@@ -79,7 +79,7 @@ func TestFinder(t *testing.T) {
 		{".", "a.yaml", true, "sub/broken"},
 		{"a.yaml", "", true, ""},
 		{"none", "", false, ""},
-		{"none/d.txt", "none/d.txt", true, ""}, // given itself
+		{"none/d.txt", "none/d.txt", true, ""}, // given by the caller
 		{"missing", "", false, "missing"},
 	} {
 		files, found, errs := f.Find(filepath.Join(root, test.path))

@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// ErrHeld is the error of [TakeLock] where another holder has the lock.
+// ErrHeld is the error of [TakeLock] if another process, or this one, has the lock.
 var ErrHeld = errors.New("another process uses it")
 
-// HeldError says who holds a lock.
+// HeldError is ErrHeld with the process that has the lock.
 type HeldError struct {
-	// Process is the number of the process that holds the lock, as that process counts
-	// processes; 0: unknown.
+	// Process is the id of the process with the lock, in that process's own namespace; 0: unknown.
 	Process int
 }
 
-// Error returns the holder.
+// Error returns a text with the process.
 func (e *HeldError) Error() string {
 	if e.Process == 0 {
 		return ErrHeld.Error()
@@ -27,20 +26,20 @@ func (e *HeldError) Error() string {
 	return "process " + strconv.Itoa(e.Process) + " uses it"
 }
 
-// Is says that the error is [ErrHeld].
+// Is reports whether target is [ErrHeld].
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// FileLock is the right to use a file. It ends with Release, and with the process that has it,
-// however that ends.
+// FileLock is an exclusive lock on a file. It ends with Release, or when the process ends for any
+// reason.
 type FileLock struct {
 	name string
 	file *os.File
 }
 
-// TakeLock locks a file that need not exist, by a second file beside it: name with ".lock". The
-// second file holds the number of the process, and Release removes it. Take does not wait:
-// its error is a [*HeldError] where somebody has the lock, this process too, and
-// [errors.ErrUnsupported] where the system or the file system has no locks.
+// TakeLock locks a file, which need not exist, with a second file next to it: name with ".lock".
+// The second file contains the process id, and Release removes it. TakeLock does not wait. Its
+// error is a [*HeldError] if any process, this one included, has the lock, and
+// [errors.ErrUnsupported] if the system or the file system has no locks.
 func TakeLock(name string) (*FileLock, error) {
 	name += ".lock"
 	f, err := openLock(name)
@@ -56,13 +55,14 @@ func TakeLock(name string) (*FileLock, error) {
 	return &FileLock{name, f}, nil
 }
 
-// Release gives the file free and removes the lock. It is called once.
+// Release removes the lock. It must be called only once.
 func (l *FileLock) Release() error {
-	// First the name: once the lock is open, the file may be that of the next holder.
+	// Remove the name first: once the lock is closed, the next process may have created its own
+	// file.
 	return errors.Join(removeLock(l.name), l.file.Close())
 }
 
-// sign writes the number of this process.
+// sign writes the id of this process.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
@@ -71,7 +71,7 @@ func sign(f *os.File) error {
 	return err
 }
 
-// holder returns the number that the holder wrote; 0: none can be read.
+// holder returns the process id in a lock file; 0: it cannot be read.
 func holder(name string) int {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -84,15 +84,15 @@ func holder(name string) int {
 	return n
 }
 
-// mostLinks is how many links Target follows, as many as Linux does.
+// mostLinks is the most links that LinkTarget follows, as on Linux.
 const mostLinks = 40
 
-// LinkTarget returns the path that a name leads to when its links are followed, also where
-// nothing is there yet. Who replaces a file by a rename renames to this path: a rename to
-// the name of a link replaces the link.
+// LinkTarget returns the path that name leads to after all links, even if nothing exists there yet.
+// To replace a file by a rename, rename to this path: a rename to the name of a link replaces the
+// link.
 func LinkTarget(name string) (string, error) {
 	for range mostLinks {
-		// Not cleaned: ".." behind a link leads elsewhere than its text says.
+		// Not cleaned: ".." after a link leads elsewhere than its text suggests.
 		folder, base := filepath.Split(name)
 		if folder == "" {
 			folder = "."

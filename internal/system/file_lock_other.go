@@ -8,10 +8,10 @@ import (
 	"os"
 )
 
-// openLock knows no lock that ends with its process.
+// openLock returns an error, because this system has no locks that end with the process.
 func openLock(name string) (*os.File, error) {
 	return nil, &fs.PathError{Op: "lock", Path: name, Err: errors.ErrUnsupported}
 }
 
-// removeLock removes the name of a lock that is held.
+// removeLock removes the file of a lock.
 func removeLock(name string) error { return os.Remove(name) }

@@ -15,7 +15,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// holdEnv names the file that a child of this test locks.
+// holdEnv is the variable with the file that a child process of this test locks.
 const holdEnv = "STINT_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold locks a file until standard input ends, which it does with the parent.
+// hold locks a file until standard input ends, when the parent ends.
 func hold(name string) {
 	if _, err := TakeLock(name); err != nil {
 		fmt.Println("error:", err)
@@ -36,7 +36,7 @@ func hold(name string) {
 	os.Exit(0)
 }
 
-// One at a time has the lock, the same process is no exception, and Release leaves nothing.
+// Only one holder at a time has the lock, also within one process, and Release leaves no file.
 func TestTake(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "counts")
 	first, err := TakeLock(name)
@@ -57,7 +57,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// A link in the place of the lock is not followed: what it points to stays as it is.
+// If the lock file is a link, TakeLock does not follow it, and its target stays unchanged.
 func TestTakeFollowsNoLink(t *testing.T) {
 	name, other := filepath.Join(t.TempDir(), "counts"), filepath.Join(t.TempDir(), "other")
 	testkit.Must(t, os.WriteFile(other, []byte("precious"), 0o600))
@@ -72,7 +72,7 @@ func TestTakeFollowsNoLink(t *testing.T) {
 	}
 }
 
-// A lock ends with its process, however that ends, and the file that stays behind is no lock.
+// A lock ends with its process, however that ends, and the remaining file does not lock.
 func TestLockDiesWithItsProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "counts")
 	child := exec.Command(os.Args[0])
@@ -101,7 +101,8 @@ func TestLockDiesWithItsProcess(t *testing.T) {
 	testkit.Must(t, lock.Release())
 }
 
-// However many try, and however often the file is made and removed, one has the lock.
+// However many goroutines try, and however often the file is created and removed, only one has the
+// lock.
 func TestTakeAtOnce(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "counts")
 	var holders, taken atomic.Int64
@@ -132,7 +133,7 @@ func TestTakeAtOnce(t *testing.T) {
 	}
 }
 
-// A path is followed through links to files and folders, also to what is not there yet.
+// LinkTarget follows links to files and folders, and to names that do not exist yet.
 func TestTarget(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	testkit.Must(t, err)

@@ -19,7 +19,7 @@ func openLock(name string) (*os.File, error) {
 		if err := lockFile(f); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		// The holder before may have removed the file after it was opened here.
+		// The previous holder may have removed the file after it was opened here.
 		if isCurrentLock(name, f) {
 			return f, nil
 		}
@@ -43,7 +43,7 @@ func lockFile(f *os.File) error {
 	}
 }
 
-// isCurrentLock says whether f is still the file of that name.
+// isCurrentLock reports whether f is still the file of that name.
 func isCurrentLock(name string, f *os.File) bool {
 	there, err := os.Lstat(name)
 	if err != nil {
@@ -53,5 +53,5 @@ func isCurrentLock(name string, f *os.File) bool {
 	return err == nil && os.SameFile(there, ours)
 }
 
-// removeLock removes the name of a lock that is held.
+// removeLock removes the file of a lock.
 func removeLock(name string) error { return os.Remove(name) }

@@ -31,5 +31,5 @@ func openLock(name string) (*os.File, error) {
 	return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 }
 
-// removeLock leaves it to the system to remove the file.
+// removeLock does nothing; the system removes the file.
 func removeLock(string) error { return nil }

@@ -7,18 +7,18 @@ import (
 	"unsafe"
 )
 
-// Seed turns keys into 64-bit fingerprints. Two seeds give unrelated fingerprints, so
-// nobody outside can look for keys that collide.
+// Seed turns keys into 64-bit fingerprints. Two seeds give unrelated fingerprints, so an attacker
+// cannot search for keys that collide.
 //
-// The function is of the multiply-and-fold kind (wyhash): fast, and uniform for
-// whoever does not know the seed. It is not a MAC: somebody who could read
-// fingerprints could in time work out the seed, so they leave the process only
-// together with it, in a file that its owner alone may read. Such files know keys by
-// their fingerprints: whoever changes the function changes their version.
+// The function is of the multiply-and-fold kind (wyhash): fast, and uniform for anyone without the
+// seed. It is not a MAC: with enough fingerprints an attacker could compute the seed. So
+// fingerprints leave the process only together with the seed, in a file that only its owner may
+// read. Such files identify keys by fingerprints: if you change the function, change the version of
+// these files.
 type Seed [4]uint64
 
-// NewSeed returns a random seed. It cannot fail: without a source of randomness the
-// Go runtime ends the process.
+// NewSeed returns a random seed. It cannot fail: without a source of randomness the Go runtime ends
+// the process.
 func NewSeed() Seed {
 	var b [32]byte
 	_, _ = rand.Read(b[:])
@@ -29,8 +29,7 @@ func NewSeed() Seed {
 	return s
 }
 
-// Sum returns the fingerprint of key in the space number space. It allocates
-// nothing.
+// Sum returns the fingerprint of key in the key space number space. It allocates nothing.
 func (s *Seed) Sum(space uint8, key string) uint64 {
 	p := unsafe.Slice(unsafe.StringData(key), len(key))
 	n := uint64(len(p))
@@ -41,7 +40,7 @@ func (s *Seed) Sum(space uint8, key string) uint64 {
 		for ; len(p) > 16; p = p[16:] {
 			h = fold(wordOf(p)^s[1], wordOf(p[8:])^h)
 		}
-		// What is left is 1 to 16 bytes; the last 16 of the key hold them.
+		// 1 to 16 bytes remain; the last 16 of the key contain them.
 		tail := unsafe.Slice(unsafe.StringData(key), n)[n-16:]
 		a, b = wordOf(tail), wordOf(tail[8:])
 	case n >= 8:
@@ -56,7 +55,7 @@ func (s *Seed) Sum(space uint8, key string) uint64 {
 
 func wordOf(p []byte) uint64 { return binary.LittleEndian.Uint64(p) }
 
-// fold returns both halves of the 128-bit product, one over the other.
+// fold returns the XOR of both halves of the 128-bit product.
 func fold(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo

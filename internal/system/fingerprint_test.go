@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestNoCollisions: a million keys of the kinds that people have, in all lengths,
-// give a million fingerprints. Two 64-bit numbers of a million collide by chance
-// once in 36 million runs.
+// TestNoCollisions: a million typical keys of all lengths have a million fingerprints. Two 64-bit
+// numbers of a million collide by chance once in 36 million runs.
 func TestNoCollisions(t *testing.T) {
 	seed := NewSeed()
 	seen := make(map[uint64]string, 1<<20)

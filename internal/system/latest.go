@@ -2,14 +2,14 @@ package system
 
 import "stint"
 
-// Latest is the latest time at which something was decided that callers wait for each other for.
-// Who reads the clock, and then waits for a lock or stands still, comes with a time from before
-// what others did meanwhile: their writes would seem to be from the future. The zero Latest is
-// ready. It is guarded by what guards the thing.
+// Latest is the latest time of a decision on some state. A goroutine that reads the clock, and then
+// waits for a lock or is suspended, has a time before the decisions that others made meanwhile:
+// their writes would seem to be in the future. The zero Latest is ready for use. The lock of the
+// state guards it.
 type Latest struct{ at stint.Instant }
 
-// Of returns now, or the latest time if now lies before it. A now that lies further back than two
-// clocks that are right may be apart is one of a clock that was set right, and counts.
+// Of returns the later one of now and the latest time. If now is earlier by more than two correct
+// clocks may differ, the clock was set back, and Of returns now.
 func (l *Latest) Of(now stint.Instant) stint.Instant {
 	if l.at < now || l.at.Future(now) {
 		l.at = now

@@ -1,5 +1,4 @@
-// Package text reads and writes small pieces of text: durations as rule files have them
-// (duration.go), patterns with a star (glob.go), names of time zones (zones.go), and the
-// parts of an error message that others wrote (error_text.go). OutputBuffer keeps what a program
-// prints, for whoever reads it meanwhile.
+// Package text reads and writes small pieces of text: durations of rule files (duration.go),
+// patterns with a star (glob.go), names of time zones (zones.go), and parts of error messages from
+// elsewhere (error_text.go). OutputBuffer keeps the output of a program for concurrent readers.
 package text

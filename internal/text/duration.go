@@ -11,11 +11,11 @@ import (
 
 var durationPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)`)
 
-// ErrNoUnit is what ParseDuration returns for a number alone.
+// ErrNoUnit is the error of ParseDuration for a number alone.
 var ErrNoUnit = errors.New("a number without a unit")
 
-// ParseDuration reads a length of time as Go writes it, such as 1h30m or 250ms, and
-// also in days (d, 24 hours) and weeks (w). It is not negative.
+// ParseDuration parses a length of time as in Go, for example 1h30m or 250ms, and also in days (d,
+// 24 hours) and weeks (w). It refuses negative ones.
 func ParseDuration(text string) (time.Duration, error) {
 	rest, sum := text, time.Duration(0)
 	for rest != "" {
@@ -43,7 +43,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return sum, nil
 }
 
-// FormatDuration returns the shortest text that ParseDuration reads as d, such as 15m or 1d.
+// FormatDuration returns the shortest text that ParseDuration parses as d, for example 15m or 1d.
 func FormatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	for _, u := range []struct {
@@ -57,7 +57,7 @@ func FormatDuration(d time.Duration) string {
 	return d.String()
 }
 
-// durationFault says what is wrong with a text that is no duration.
+// durationFault returns the error for a text that is no duration.
 func durationFault(text string) error {
 	if strings.HasPrefix(text, "-") {
 		return errors.New("a negative duration")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Quote shows a piece of input, cut to a length that helps. What is no UTF-8 is shown as
-// its bytes, so that the result always is.
+// Quote returns a quoted piece of input for an error message, cut to a useful length. It escapes
+// bytes that are no UTF-8, so the result is valid UTF-8.
 func Quote(text string) string {
 	const most = 60
 	if len(text) > most {
@@ -17,8 +17,8 @@ func Quote(text string) string {
 	return strconv.Quote(text)
 }
 
-// Cause is an error of the file system without the operation and the path, which a
-// message names in its own way.
+// Cause returns the text of a file system error without the operation and the path, because callers
+// add these themselves.
 func Cause(err error) string {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err.Error()

@@ -16,7 +16,7 @@ func TestQuote(t *testing.T) {
 		{"\xff", `"\xff"`},
 		{long + "b", `"` + long + `b"`},
 		{long + "bc", `"` + long + `b..."`},
-		{long + "é and more", `"` + long + `..."`}, // no half of a letter
+		{long + "é and more", `"` + long + `..."`}, // characters are not cut in half
 	} {
 		if got := Quote(test.text); got != test.want {
 			t.Errorf("%q: %s, want %s", test.text, got, test.want)

@@ -2,13 +2,13 @@ package text
 
 import "strings"
 
-// Glob is a text with stars, each for zero or more bytes. It is immutable.
+// Glob is a pattern with stars, each for zero or more bytes. It is immutable.
 type Glob struct {
 	prefix, suffix string
-	middle         []string // what must stand between them, in order
+	middle         []string // texts between the stars, in order
 }
 
-// NewGlob returns a pattern. The text has a star.
+// NewGlob returns a pattern. The text must have a star.
 func NewGlob(text string) Glob {
 	parts := strings.Split(text, "*")
 	last := len(parts) - 1
@@ -21,7 +21,7 @@ func NewGlob(text string) Glob {
 	return p
 }
 
-// Matches says whether a value matches the pattern as a whole.
+// Matches reports whether the whole value matches the pattern.
 func (p *Glob) Matches(value string) bool {
 	if len(value) < len(p.prefix)+len(p.suffix) || !strings.HasPrefix(value, p.prefix) || !strings.HasSuffix(value, p.suffix) {
 		return false

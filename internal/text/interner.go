@@ -2,16 +2,16 @@ package text
 
 import "strings"
 
-// Interner gives each text a small number, from 0 on in order of appearance, and keeps one copy of
-// it. It is not safe for concurrent use.
+// Interner assigns each text a number, from 0 on in order of appearance, and keeps one copy of it.
+// It is not safe for concurrent use.
 type Interner struct {
-	Texts []string // by number; callers must not change it
+	Texts []string // by number; callers must not change the slice
 
 	ids   map[string]uint32
-	block strings.Builder // memory of the texts, many to an allocation
+	block strings.Builder // memory of the texts, many in one allocation
 }
 
-// internerBlock is how many bytes of texts are allocated at once.
+// internerBlock is the size of an allocation in bytes.
 const internerBlock = 64 << 10
 
 // NewInterner returns an Interner without texts.

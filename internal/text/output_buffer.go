@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// OutputBuffer is all that was written to it: the output of a process, or a log. It is for what ends,
-// as it forgets nothing. The zero Text is empty and ready to use. It is safe for concurrent
-// use.
+// OutputBuffer keeps everything that is written to it, for example the output of a process or a
+// log. It grows without a limit, so use it only for output that ends. The zero OutputBuffer is
+// empty and ready for use. It is safe for concurrent use.
 type OutputBuffer struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	text strings.Builder
-	more chan struct{} // closed by the next write; nil as long as nobody waits
+	more chan struct{} // closed by the next write; nil while nobody waits
 }
 
-// Write adds to the text, and never fails.
+// Write appends b, and never fails.
 func (t *OutputBuffer) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -25,14 +25,14 @@ func (t *OutputBuffer) Write(b []byte) (int, error) {
 	return t.text.Write(b)
 }
 
-// String returns what was written so far.
+// String returns the text so far.
 func (t *OutputBuffer) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.text.String()
 }
 
-// Follow returns what was written so far, and a channel that is closed once there is more.
+// Follow returns the text so far, and a channel that is closed at the next write.
 func (t *OutputBuffer) Follow() (text string, more <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

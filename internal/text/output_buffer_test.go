@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// Who follows a text misses nothing of what several write, and what was read stays as it was.
+// A reader that follows the buffer gets everything that several writers write, and text that was
+// returned does not change.
 func TestText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writers, each = 4, 50
@@ -28,7 +29,7 @@ func TestText(t *testing.T) {
 				t.Fatalf("%q came after %q", text, seen)
 			}
 			if len(text) == len(seen) {
-				<-more // or the bubble says that nobody moves
+				<-more // without this wait the bubble would report a deadlock
 			}
 			seen = text
 		}

@@ -233,7 +233,7 @@ func (a *admin) withToken(handler http.HandlerFunc) http.HandlerFunc {
 		if a.options.Token == "" {
 			f.Problem, f.Hint = "this asks for an admin token always, and none is configured", "start the service with --admin-token-file FILE"
 		}
-		a.refused.TellOf(r.URL.Path, web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
+		a.refused.ReportAt(r.URL.Path, web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
 		f.Write(w)
 	}

@@ -30,7 +30,7 @@ func (a *admin) onlyHosts(handler http.Handler) http.Handler {
 			Problem: "the host " + text.Quote(r.Host) + " is not answered without an admin token",
 			Hint:    "call localhost or a loopback address, name the host in --admin-host, or set an admin token",
 		}
-		a.refused.TellOf(r.URL.Path, web.PeerAddr(r.RemoteAddr), "a host that is not answered without an admin token", f.Hint)
+		a.refused.ReportAt(r.URL.Path, web.PeerAddr(r.RemoteAddr), "a host that is not answered without an admin token", f.Hint)
 		f.Write(w)
 	})
 }

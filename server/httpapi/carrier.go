@@ -56,7 +56,7 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 		var err error
 		x.body, err = jsonbody.Read(x.body[:0], r, t.maxBody)
 		if err != nil {
-			jsonbody.Unreadable(err, t.maxBody).Write(w)
+			jsonbody.ReadFault(err, t.maxBody).Write(w)
 			return
 		}
 		x.req.Body = x.body

@@ -184,7 +184,7 @@ func (a *admin) read(r *http.Request) (*work, *jsonbody.Fault) {
 	}
 	body, err := jsonbody.Read(nil, r, a.options.MaxBody)
 	if err != nil {
-		return nil, jsonbody.Unreadable(err, a.options.MaxBody)
+		return nil, jsonbody.ReadFault(err, a.options.MaxBody)
 	}
 	k := new(work)
 	if f := k.question.decode(body, &a.known); f != nil {

@@ -118,7 +118,7 @@ func (a *admin) readLoad(r *http.Request, name string) *jsonbody.Fault {
 	}
 	body, err := jsonbody.Read(nil, r, a.options.MaxBody)
 	if err != nil {
-		return jsonbody.Unreadable(err, a.options.MaxBody)
+		return jsonbody.ReadFault(err, a.options.MaxBody)
 	}
 	var value float64
 	var ttl time.Duration

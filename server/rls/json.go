@@ -27,7 +27,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := jsonbody.Read(nil, r, maxBody)
 	if err != nil {
 		h.stats.service.Add(1)
-		jsonbody.Unreadable(err, maxBody).Write(w)
+		jsonbody.ReadFault(err, maxBody).Write(w)
 		return
 	}
 	c := h.calls.Get().(*Call)

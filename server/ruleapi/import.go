@@ -119,7 +119,7 @@ func wrongType(given, hint string) *jsonbody.Fault {
 func readAll(r *http.Request) ([]byte, *jsonbody.Fault) {
 	body, err := jsonbody.Read(nil, r, maxRule)
 	if err != nil {
-		return nil, jsonbody.Unreadable(err, maxRule)
+		return nil, jsonbody.ReadFault(err, maxRule)
 	}
 	return body, nil
 }
