@@ -19,7 +19,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns an authority that nobody else trusts.
+// NewAuthority returns a new authority.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{key: newKey(t)}
@@ -38,15 +38,15 @@ func NewAuthority(t testing.TB) *Authority {
 // PEM returns the certificate of the authority.
 func (a *Authority) PEM() []byte { return encode("CERTIFICATE", a.cert.Raw) }
 
-// Pool returns the authority as one that is trusted.
+// Pool returns a pool that trusts the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
 }
 
-// Sign returns a certificate for names, which is good for a time from now on, and its
-// key. It serves servers and clients.
+// Sign returns a certificate for names, valid for a duration from now on, and its key. Servers and
+// clients can use it.
 func (a *Authority) Sign(t testing.TB, good time.Duration, names ...string) (cert, key []byte) {
 	t.Helper()
 	own := newKey(t)
@@ -64,7 +64,7 @@ func (a *Authority) Sign(t testing.TB, good time.Duration, names ...string) (cer
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret)
 }
 
-// Pair is Sign for an hour, as the package tls wants it.
+// Pair is Sign for an hour, with a result for package tls.
 func (a *Authority) Pair(t testing.TB, names ...string) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(a.Sign(t, time.Hour, names...))

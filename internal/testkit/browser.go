@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Browse opens a page in Chromium, lets it run for some seconds of its own time, and
-// returns what it became, and what it wrote to the console. Further flags are those of
-// Chromium.
+// Browse opens a page in Chromium, lets it run for some seconds of virtual time, and returns its
+// DOM at the end and its console output. flags are further flags of Chromium.
 func Browse(t *testing.T, url string, flags ...string) (dom, console string) {
 	t.Helper()
 	browser := ""

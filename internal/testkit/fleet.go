@@ -9,22 +9,22 @@ import (
 	"stint"
 )
 
-// Node is what one process of a fleet decides with: a store around a store, which has work
-// to do beside until its context is done.
+// Node is the store of one process of a fleet. It uses another store, and does background work
+// until the context of Run is done.
 type Node interface {
 	stint.Store
 	Run(ctx context.Context)
 }
 
-// Fleet is several nodes around one store.
+// Fleet is several nodes with one store.
 type Fleet[N Node] struct {
 	Nodes []N
 	Store *SharedStore
-	Stop  func() // ends the nodes; the end of the test does too
+	Stop  func() // stops the nodes; the end of the test does so too
 }
 
-// StartFleet runs so many nodes around a store until the test ends; each is made of the Shelf
-// that they all ask.
+// StartFleet runs n nodes with a store until the test ends. The function node makes each of them
+// from the SharedStore that all of them use.
 func StartFleet[N Node](t testing.TB, store stint.Store, n int, node func(stint.Store) N) *Fleet[N] {
 	t.Helper()
 	f := &Fleet[N]{Store: &SharedStore{Store: store}}
@@ -43,19 +43,19 @@ func StartFleet[N Node](t testing.TB, store stint.Store, n int, node func(stint.
 	return f
 }
 
-// Decide asks a node, by its number.
+// Decide calls a node, by its number.
 func (f *Fleet[N]) Decide(t testing.TB, node int, takes ...stint.Take) []stint.Decision {
 	t.Helper()
 	return Decide(t, f.Nodes[node], takes...)
 }
 
-// Stored returns what the store says of a key, whatever is wrong with the Shelf.
+// Stored returns the store's decision for a peek at a key, even if the SharedStore fails.
 func (f *Fleet[N]) Stored(t testing.TB, key stint.Key, limit *stint.Limit) stint.Decision {
 	t.Helper()
 	return Decide(t, f.Store.Store, stint.Take{Key: key, Limit: limit})[0]
 }
 
-// Decide asks a store.
+// Decide calls a store and returns the decisions.
 func Decide(t testing.TB, s stint.Store, takes ...stint.Take) []stint.Decision {
 	t.Helper()
 	call := stint.Call{Takes: takes}
@@ -65,14 +65,14 @@ func Decide(t testing.TB, s stint.Store, takes ...stint.Take) []stint.Decision {
 	return call.Results
 }
 
-// SharedStore is a store that counts what it is asked, and can fail. It is safe for concurrent use
-// if what is around is; Seen is set while nobody asks.
+// SharedStore is a store that counts its calls, and can fail. It is safe for concurrent use if the
+// inner store is; set Seen while there are no calls.
 type SharedStore struct {
 	stint.Store
 	Calls atomic.Int64
-	Fail  atomic.Pointer[error] // what it answers instead of deciding; nil: it decides
-	Lose  atomic.Pointer[error] // what it answers after it has decided; nil: that
-	Seen  func(*stint.Call)     // is shown each call first, if there is one
+	Fail  atomic.Pointer[error] // the error to return instead of deciding; nil: it decides
+	Lose  atomic.Pointer[error] // the error to return after it has decided; nil: none
+	Seen  func(*stint.Call)     // gets each call first; may be nil
 }
 
 // Decide is part of stint.Store.

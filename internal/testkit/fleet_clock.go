@@ -8,9 +8,9 @@ import (
 	"stint"
 )
 
-// CheckCorrectedClock starts nodes, in a bubble, on a store whose clock is a day ahead while keys are used up,
-// and then right: nobody is denied for longer than the period of the limit, but for what clocks
-// may differ by and what nodes remember.
+// CheckCorrectedClock starts nodes, in a bubble, with a store whose clock is a day ahead while keys
+// are used up, and is then corrected. No key may be denied for longer than the period of the limit,
+// plus the difference that clocks may have and the time that nodes remember denials.
 func CheckCorrectedClock[N Node](t *testing.T, start func(clock func() stint.Instant) *Fleet[N], take func(stint.Key, *stint.Limit, uint32) stint.Take) {
 	t.Helper()
 	const per, known = 20 * time.Second, 7 * time.Second
@@ -40,7 +40,7 @@ func CheckCorrectedClock[N Node](t *testing.T, start func(clock func() stint.Ins
 	}
 	use(20)
 	ahead.Store(int64(24 * time.Hour))
-	for range 30 { // nodes hear of the store's clock, and spend what they have
+	for range 30 { // nodes learn the store's time, and use up the limit
 		time.Sleep(20 * time.Millisecond) // by the clock of the bubble
 		use(60)
 	}

@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// What decoding an input that came from the network may allocate: so many bytes for each
-// byte of the input, and for a small input at least so many in all.
+// How much a decoder of network input may allocate: bytes for each byte of input, and at least a
+// number of bytes for small inputs.
 const (
 	PerByte = 8
 	AtLeast = 32 << 10
 )
 
-// Frugal checks how much memory a decoder takes, which reads what strangers send. It
-// decodes each seed, and inputs of up to a megabyte made from it: a piece of it repeated
-// many times, cut off, and changed. decode begins without memory each time. It may change
-// the input.
+// Frugal checks how much memory a decoder of untrusted input takes. It decodes each seed, and
+// inputs of up to a megabyte made from it: a piece of it repeated many times, cut off, and changed.
+// Each call of decode must start without memory of earlier calls. It may change the input.
 //
-// Tests of decoders are named TestDecodersAreFrugal, and a test of the house lists them
-// all.
+// Tests of decoders are named TestDecodersAreFrugal, and internal/repository checks that all of
+// them exist.
 func Frugal(t *testing.T, seeds [][]byte, decode func(input []byte)) {
 	t.Helper()
 	if Race { // it allocates too
@@ -40,7 +39,7 @@ func Frugal(t *testing.T, seeds [][]byte, decode func(input []byte)) {
 				len(input), took, float64(took)/float64(len(input)), AtLeast, PerByte, input)
 		}
 	}
-	budget := 64 << 20 // bytes of inputs made from seeds
+	budget := 64 << 20 // total size of the inputs made from seeds
 	if testing.Short() {
 		budget = 4 << 20
 	}
@@ -56,7 +55,7 @@ func Frugal(t *testing.T, seeds [][]byte, decode func(input []byte)) {
 	}
 }
 
-// allocated returns how many bytes of memory decoding an input takes.
+// allocated returns how many bytes decoding an input allocates.
 func allocated(input []byte, decode func([]byte)) uint64 {
 	own := bytes.Clone(input)
 	var before, after runtime.MemStats
@@ -77,7 +76,7 @@ func variant(r *rand.Rand, seed []byte, size int) []byte {
 	out := bytes.Clone(seed[:to])
 	out = append(out, bytes.Repeat(seed[from:to], times)...)
 	switch r.IntN(3) {
-	case 0: // the rest, so that it may be well formed
+	case 0: // the rest of the seed, so that the input may be well formed
 		out = append(out, seed[to:]...)
 	case 1:
 		for range 1 + r.IntN(3) {

@@ -10,7 +10,8 @@ import (
 
 var update = flag.Bool("update", false, "write the expected files from what the code says now; read them before you commit")
 
-// CheckGolden compares got with a file beside the tests. With -update the file is written first.
+// CheckGolden compares got with a file in the test's folder. With -update it writes the file
+// instead.
 func CheckGolden(t testing.TB, file, got string) {
 	t.Helper()
 	if *update {
@@ -25,14 +26,14 @@ func CheckGolden(t testing.TB, file, got string) {
 	if got != string(want) {
 		is, was := strings.SplitAfter(got, "\n"), strings.SplitAfter(string(want), "\n")
 		n := 0
-		for is[n] == was[n] { // a last line has no end, so one of them differs
+		for is[n] == was[n] { // the texts differ, so the loop ends in one of the lines
 			n++
 		}
 		t.Errorf("%s, line %d: got\n%q\nwant\n%q\nIf that is right run with -update, and look at the whole difference.", file, n+1, is[n], was[n])
 	}
 }
 
-// GoldenInputs returns the files of a pattern, at least one.
+// GoldenInputs returns the files that match a pattern, at least one.
 func GoldenInputs(t testing.TB, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(pattern)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// goldenRecorder is a testing.TB that notes how a test ended instead of ending it.
+// goldenRecorder is a testing.TB that records how a test ended instead of ending it.
 type goldenRecorder struct {
 	testing.TB
 	failed string
@@ -18,7 +18,7 @@ func (r *goldenRecorder) Errorf(format string, args ...any) { r.failed = fmt.Spr
 func (r *goldenRecorder) Fatalf(format string, args ...any) { r.failed = fmt.Sprintf(format, args...) }
 func (r *goldenRecorder) Fatal(args ...any)                 { r.failed = fmt.Sprint(args...) }
 
-// A file that says something else, or is not there, fails a test; -update makes it right.
+// A different or missing file fails a test; -update corrects it.
 func TestCheck(t *testing.T) {
 	defer func(before bool) { *update = before }(*update)
 	file := filepath.Join(t.TempDir(), "x.want")

@@ -9,21 +9,21 @@ import (
 	"testing"
 )
 
-// Ports from leastPort on, in blocks. They, and those ten thousand above, lie below the ports
-// that the kernel gives to whoever asks for any.
+// Ports are assigned in blocks from leastPort on. All of them, and the ports ten thousand above,
+// are below the range from which the kernel assigns ports.
 const leastPort, blocks, blockSize = 12000, 100, 100
 
-// block is the ports of which this process gives out the next.
+// block is the block of ports of this process.
 var block struct {
-	mu    sync.Mutex // guards what follows
-	next  int        // 0: there is none yet
-	after int        // the first that is not of it
+	mu    sync.Mutex // guards the fields below
+	next  int        // next port; 0: there is no block yet
+	after int        // end of the block
 	held  []net.Listener
 }
 
-// Port returns a port of the loopback interface that is free for TCP and UDP, as are those
-// so far beside it. Nobody has it by the time it is used, or used again: the kernel gives it to
-// nobody, and other processes have other blocks, as each listens on the first port of its own.
+// Port returns a port of the loopback interface that is free for TCP and UDP, and so are the ports
+// at the given offsets beside it. No other process can take it: the kernel does not assign it, and
+// every test process has its own block, marked by listening on the first port of the block.
 func Port(t testing.TB, beside ...int) int {
 	t.Helper()
 	const attempts = 10 * blockSize
@@ -47,7 +47,8 @@ func Port(t testing.TB, beside ...int) int {
 	return 0
 }
 
-// takeBlock takes a block that no process has, with the lock held, until this one ends.
+// takeBlock takes a block that no process has, until this process ends. The caller must have the
+// lock.
 func takeBlock(t testing.TB) {
 	t.Helper()
 	for _, i := range rand.Perm(blocks) {
@@ -61,7 +62,7 @@ func takeBlock(t testing.TB) {
 	t.Fatal("no free ports")
 }
 
-// Address returns the address of a [Port].
+// Address returns the loopback address with a [Port].
 func Address(t testing.TB) string {
 	t.Helper()
 	return loopback(Port(t))
@@ -83,10 +84,10 @@ func isFree(port int) bool {
 	return true
 }
 
-// Heap returns the bytes of the heap that are in use.
+// Heap returns the bytes of live objects on the heap.
 func Heap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one finalized
+	runtime.GC() // frees objects with finalizers that the first one ran
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -13,18 +13,17 @@ import (
 	"testing"
 )
 
-// Net is a network in which there is nothing but the machine itself, and what is linked to
-// it. It is gone when the test has ended, and all processes in it have.
+// Net is a network with only its own loopback and its links. It ends when the test has ended, and
+// all processes in it too.
 type Net struct {
 	t     testing.TB
 	jobs  chan func()
-	over  chan struct{} // closed where the test has ended
-	ended chan struct{} // closed where the thread has
-	path  string        // by which the kernel knows it
+	over  chan struct{} // closed at the end of the test
+	ended chan struct{} // closed at the end of the thread
+	path  string        // path of the namespace
 }
 
-// NewNet returns a network. Where the kernel, or who runs the test, has no right to make one,
-// the test is skipped.
+// NewNet returns a network. If the kernel or the user does not allow networks, the test is skipped.
 func NewNet(t testing.TB) *Net {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil {
@@ -41,9 +40,10 @@ func NewNet(t testing.TB) *Net {
 	return n
 }
 
-// live is the thread that is in the network: all others of this process stay where they are.
+// live runs the thread that is in the network. All other threads of this process stay where they
+// are.
 func (n *Net) live(made chan<- error) {
-	runtime.LockOSThread() // it ends with this goroutine
+	runtime.LockOSThread() // the thread ends with this goroutine
 	defer close(n.ended)
 	err := syscall.Unshare(syscall.CLONE_NEWNET)
 	n.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), syscall.Gettid())
@@ -61,11 +61,11 @@ func (n *Net) live(made chan<- error) {
 	}
 }
 
-// errEnded says that a network is no more.
+// errEnded means that a network has ended.
 var errEnded = errors.New("the network has ended")
 
-// Do runs f in the network: the connections that it opens, and the processes that it starts,
-// are there for good. f may end the test.
+// Do runs f in the network. Connections that f opens, and processes that it starts, stay in the
+// network. f may end the test.
 func (n *Net) Do(f func()) {
 	n.t.Helper()
 	ok := false
@@ -77,7 +77,7 @@ func (n *Net) Do(f func()) {
 	}
 }
 
-// do is Do for whoever may outlive the test.
+// do is Do for callers that may run after the test.
 func (n *Net) do(f func()) error {
 	done := make(chan struct{})
 	select {
@@ -89,8 +89,8 @@ func (n *Net) do(f func()) error {
 	return nil
 }
 
-// Dial opens a connection from within the network. It may be called when the test has ended,
-// as by a client that dials for a request that is over.
+// Dial opens a connection from within the network. It returns an error after the test has ended,
+// because an HTTP client may still dial then.
 func (n *Net) Dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 	ended := n.do(func() {
 		var d net.Dialer
@@ -125,11 +125,10 @@ type Link struct {
 	name        string
 }
 
-// links is how many there may be between one network and others.
+// links is the most links of one network.
 const links = 250
 
-// Link lays cable number i, from 0, from here to there; no other one from here may have that
-// number.
+// Link creates cable number i, from 0, to there. Each cable from here has its own number.
 func (n *Net) Link(i int, there *Net) *Link {
 	n.t.Helper()
 	if i >= links {
@@ -150,15 +149,15 @@ func (n *Net) Link(i int, there *Net) *Link {
 	return l
 }
 
-// Cut takes the cable out: what is sent is lost, and nobody is told.
+// Cut interrupts the cable: packets are lost without an error.
 func (l *Link) Cut() { l.here.run("ip", "link", "set", l.name, "down") }
 
-// Mend puts it back.
+// Mend connects it again.
 func (l *Link) Mend() { l.here.run("ip", "link", "set", l.name, "up") }
 
-// Worsen makes the cable a bad one, both ways: late, out of order and with losses where the
-// kernel can do that (netem), else slow, so that packets wait, and are lost when too many do
-// (tbf). It returns which; "" where the kernel can do neither.
+// Worsen makes the cable bad in both directions: packets are late, out of order and lost if the
+// kernel supports that (netem). Otherwise the cable is slow, so that packets wait, and are lost
+// when too many do (tbf). It returns which of the two; "" if the kernel supports neither.
 func (l *Link) Worsen() (how string) {
 	l.here.t.Helper()
 	for _, kind := range []string{"netem delay 50ms 40ms loss 1%", "tbf rate 64kbit burst 2kb limit 8kb"} {

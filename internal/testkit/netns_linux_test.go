@@ -9,7 +9,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// What is sent over a cable arrives, unless it is cut; and nobody outside is in the network.
+// Packets on a link arrive unless it is cut, and nothing outside can be reached.
 func TestLink(t *testing.T) {
 	here, there := testkit.NewNet(t), testkit.NewNet(t)
 	cable := here.Link(3, there)
@@ -50,11 +50,11 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// Who dials when the test of a network has ended is told so.
+// Dial returns an error after the test of a network has ended.
 func TestDialAfterTheEnd(t *testing.T) {
 	var gone *testkit.Net
 	t.Run("the test", func(t *testing.T) { gone = testkit.NewNet(t) })
-	if gone == nil { // not granted
+	if gone == nil { // no right to create networks
 		return
 	}
 	if conn, err := gone.Dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil || conn != nil {

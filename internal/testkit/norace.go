@@ -2,6 +2,6 @@
 
 package testkit
 
-// Race tells whether the race detector runs. Under it code is five to twenty times
-// slower, and a sync.Pool forgets at random, so that allocations cannot be counted.
+// Race reports whether the race detector is on. With it code is five to twenty times slower, and a
+// sync.Pool drops items at random, so that allocations cannot be counted.
 const Race = false

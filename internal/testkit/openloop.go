@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// OpenLoop is how many calls arrive, and how often: by Poisson's law, whether or not those before
-// them have been answered. A closed loop, in which each caller waits for its answer before it asks
-// again, slows down with what it measures and so hides queues, deadlines and stalls.
+// OpenLoop is a load of calls that arrive by a Poisson process, whether or not earlier calls have
+// been answered. A closed loop, in which each caller waits for its answer before the next call,
+// slows down with the server and so hides queues, deadlines and stalls.
 type OpenLoop struct {
-	Rate  float64 // arrivals a second on average, above 0
-	Count int     // how many arrive in all
-	Seed  uint64  // of the times of arrival
+	Rate  float64 // average arrivals a second, above 0
+	Count int     // number of arrivals
+	Seed  uint64  // seed of the times of arrival
 }
 
-// TimedCall is what became of one arrival.
+// TimedCall is the result of one arrival.
 type TimedCall struct {
-	Took time.Duration // from when it was due to arrive: a late start counts
+	Took time.Duration // since the planned time of arrival, so a late start counts
 	Err  error
 }
 
-// Run starts ask for each arrival in a goroutine of its own and waits for all. It stops
-// starting calls when ctx ends. The result is in the order of arrival.
+// Run calls ask for each arrival in its own goroutine and waits for all. It starts no more calls
+// after ctx has ended. The results are in the order of arrival.
 func (l OpenLoop) Run(ctx context.Context, ask func(i int) error) []TimedCall {
 	next := l.gaps()
 	calls := make([]TimedCall, 0, l.Count)
@@ -47,19 +47,19 @@ func (l OpenLoop) Run(ctx context.Context, ask func(i int) error) []TimedCall {
 	return calls
 }
 
-// gaps returns what draws how long after each arrival the next one is due.
+// gaps returns a function for random times between two arrivals.
 func (l OpenLoop) gaps() func() time.Duration {
 	random := rand.New(rand.NewPCG(l.Seed, 1))
 	return func() time.Duration { return time.Duration(random.ExpFloat64() / l.Rate * float64(time.Second)) }
 }
 
-// CallSummary is what a run's calls took, all of them, and how many failed.
+// CallSummary has the times of all calls of a run, and the number of failures.
 type CallSummary struct {
 	Calls, Failed   int
 	P50, P99, Worst time.Duration
 }
 
-// SummarizeCalls returns the summary of a run; the zero Summary of no calls.
+// SummarizeCalls returns the summary of a run; it is zero without calls.
 func SummarizeCalls(calls []TimedCall) CallSummary {
 	if len(calls) == 0 {
 		return CallSummary{}

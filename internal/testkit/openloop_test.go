@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Calls that are not answered hold nobody up who comes later.
+// A call without an answer does not delay later calls.
 func TestArrivalsDoNotWait(t *testing.T) {
 	const count = 200
 	var arrived atomic.Int64
@@ -18,7 +18,7 @@ func TestArrivalsDoNotWait(t *testing.T) {
 		if arrived.Add(1) == count {
 			close(all)
 		}
-		<-all // in a closed loop this would never return
+		<-all // a closed loop would wait here forever
 		return nil
 	})
 	if len(calls) != count {
@@ -35,8 +35,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Arrivals are those of Poisson's law, of which as many stretches are empty as it says, and the
-// same whenever the seed is the same.
+// The gaps between arrivals have the distribution of a Poisson process, and are the same for the
+// same seed.
 func TestArrivals(t *testing.T) {
 	const count, mean = 100_000, time.Millisecond
 	load := OpenLoop{Rate: 1000, Seed: 7}
@@ -44,7 +44,7 @@ func TestArrivals(t *testing.T) {
 	load.Seed++
 	other, same := load.gaps(), 0
 	var sum time.Duration
-	longer := [4]int{} // than so many times the mean
+	longer := [4]int{} // gaps longer than 1, 2, 3 and 4 times the mean
 	for range count {
 		gap := next()
 		if gap != again() {

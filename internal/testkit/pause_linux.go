@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pause sleeps in the kernel, to within a tenth of a millisecond: a timer of the runtime may be
-// a millisecond late in a process that has nothing else to do. It occupies a thread meanwhile.
+// Pause sleeps in the kernel, accurate to a tenth of a millisecond: a timer of the runtime may be a
+// millisecond late in an idle process. It occupies a thread meanwhile.
 func Pause(d time.Duration) {
 	if d <= 0 {
 		return

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// Tests that need these run on Unix only; elsewhere they say so by failing.
+// These functions exist on Unix only; tests that need them fail on other systems.
 
-// Freeze is not there on this system.
+// Freeze is not supported on this system.
 func Freeze(*os.Process) error { return errors.ErrUnsupported }
 
-// Thaw is not there on this system.
+// Thaw is not supported on this system.
 func Thaw(*os.Process) error { return errors.ErrUnsupported }
 
 // OwnGroup does nothing on this system.
 func OwnGroup(*exec.Cmd) {}
 
-// KillGroup ends the process alone on this system.
+// KillGroup ends only the process itself on this system.
 func KillGroup(p *os.Process) error { return p.Kill() }
 
-// LockFile is not there on this system.
+// LockFile is not supported on this system.
 func LockFile(*os.File) error { return errors.ErrUnsupported }
 
-// CapFiles is not there on this system.
+// CapFiles is not supported on this system.
 func CapFiles(uint64) error { return errors.ErrUnsupported }
 
-// BusyTime is not there on this system.
+// BusyTime is not supported on this system.
 func BusyTime() (time.Duration, error) { return 0, errors.ErrUnsupported }

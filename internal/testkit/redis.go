@@ -15,30 +15,30 @@ import (
 	"stint/internal/text"
 )
 
-// program is the server, of the Debian package redis-server.
+// program is the server's binary, from the Debian package redis-server.
 const program = "redis-server"
 
-// attempts is how often a server is started: between a port being found free and the
-// server taking it somebody else can.
+// attempts is how often starting a server is tried: another process may take the port before the
+// server does.
 const attempts = 5
 
-// RedisServer is one server on a free port of the loopback interface. It keeps nothing on
-// disk, and ends with the test that started it.
+// RedisServer is one server on a free port of the loopback interface. It writes nothing to disk,
+// and ends with the test that started it.
 type RedisServer struct {
 	Addr string // host:port
 
 	t      testing.TB
-	file   string // of settings, "" for none
+	file   string // settings file, "" for none
 	args   []string
-	env    []string // beside this process's own
+	env    []string // added to the environment of this process
 	port   int
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	output *lines
 }
 
-// StartRedis starts a server with further arguments, such as "--maxmemory", "1mb". Where
-// redis-server is not installed the test is skipped, or fails where nothing may be.
+// StartRedis starts a server with further arguments, for example "--maxmemory", "1mb". If
+// redis-server is not installed the test is skipped, or fails where SkipOrFail fails.
 func StartRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -47,7 +47,7 @@ func StartRedis(t testing.TB, args ...string) *RedisServer {
 	return run(t, &RedisServer{t: t, args: args})
 }
 
-// RedisVersion returns the first two numbers of the server's version, such as 7.0; 6.2 is the
+// RedisVersion returns the first two numbers of the server's version, for example 7.0; 6.2 is the
 // oldest that is tested.
 func RedisVersion(t testing.TB) float64 {
 	t.Helper()
@@ -63,7 +63,7 @@ func RedisVersion(t testing.TB) float64 {
 	return version
 }
 
-// run starts a server that is all made up.
+// run starts a server with the given fields.
 func run(t testing.TB, s *RedisServer) *RedisServer {
 	t.Helper()
 	t.Cleanup(s.Stop)
@@ -78,7 +78,7 @@ func run(t testing.TB, s *RedisServer) *RedisServer {
 	return nil
 }
 
-// URL returns the server's address as stores take it.
+// URL returns the server's address as a URL for stores.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr }
 
 // start runs the server until it is ready; false if it ended before.
@@ -108,13 +108,13 @@ func (s *RedisServer) start() bool {
 	case <-s.output.ready:
 		return true
 	case <-ended:
-		s.cmd.Wait() //nolint:errcheck // its output says why
+		s.cmd.Wait() //nolint:errcheck // its output has the reason
 		s.cmd = nil
 		return false
 	}
 }
 
-// Stop kills the server and forgets all it held. Stopping twice does nothing.
+// Stop kills the server, and its data is lost. A second call does nothing.
 func (s *RedisServer) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +135,7 @@ func (s *RedisServer) Restart() {
 	}
 }
 
-// Freeze stops the process from running, as a machine that hangs does. Its
-// connections stay open.
+// Freeze suspends the process, like a machine that hangs. Its connections stay open.
 func (s *RedisServer) Freeze() { s.signal(Freeze) }
 
 // Thaw lets a frozen server run on.
@@ -154,15 +153,14 @@ func (s *RedisServer) signal(send func(*os.Process) error) {
 	}
 }
 
-// Do sends one command on a connection of its own and returns the answer as text: the
-// value of a string, number or error (with its mark in front), the elements of a list
-// one a line.
+// Do sends one command on its own connection and returns the answer as text: the value of a string,
+// number or error (with its type prefix), or the elements of a list, one a line.
 func (s *RedisServer) Do(words ...string) string {
 	s.t.Helper()
 	return s.do(words)
 }
 
-// As is Do by a user with a password.
+// As is Do as a user with a password.
 func (s *RedisServer) As(user, password string, words ...string) string {
 	s.t.Helper()
 	return s.do([]string{"AUTH", user, password}, words)
@@ -214,10 +212,10 @@ func (s *RedisServer) CPU() time.Duration {
 	return time.Duration(sum * float64(time.Second))
 }
 
-// busOffset is how far above its port a node of a Cluster talks to the others.
+// busOffset is the difference between the port of a Cluster node and its port for other nodes.
 const busOffset = 10000
 
-// lines keeps what a server prints.
+// lines keeps the output of a server.
 type lines struct {
 	text.OutputBuffer
 	ready chan struct{}

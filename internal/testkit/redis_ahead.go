@@ -15,9 +15,8 @@ import (
 //go:embed testdata/ahead.c
 var ahead string
 
-// StartRedisAhead starts a server like Start whose clock is so far ahead, in whole seconds, of that
-// of this machine. Where there is no C compiler the test is skipped, or fails where nothing may
-// be.
+// StartRedisAhead is StartRedis for a server whose clock is ahead of this machine by a duration in
+// whole seconds. Without a C compiler the test is skipped, or fails where SkipOrFail fails.
 func StartRedisAhead(t testing.TB, by time.Duration, args ...string) *RedisServer {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {

@@ -10,24 +10,25 @@ import (
 	"time"
 )
 
-// slots is how many parts a Cluster divides all keys into.
+// slots is the number of hash slots of a Cluster.
 const slots = 16384
 
 // patience is how long servers may take to find each other.
 const patience = time.Minute
 
-// Steady is how long a server may give no sign of life where none is meant to die, see the
-// methods Timeout: no machine that runs tests stands still for so long.
+// Steady is a timeout for failover, see the methods Timeout, for tests in which no server fails. No
+// machine that runs tests is suspended for so long.
 const Steady = time.Minute
 
 // RedisCluster is a Redis Cluster whose nodes all run on this machine.
 type RedisCluster struct {
-	Nodes []*RedisServer // primaries first, then a replica of each
+	Nodes []*RedisServer // primaries first, then one replica of each
 	t     testing.TB
 }
 
-// StartRedisCluster starts a Cluster of so many primaries, each with one replica, and waits
-// until it serves. Tests in which no node dies set its [RedisCluster.Timeout] to Steady.
+// StartRedisCluster starts a Cluster with the given number of primaries, each with one replica, and
+// waits until it serves. Tests in which no node fails should set its [RedisCluster.Timeout] to
+// Steady.
 func StartRedisCluster(t testing.TB, primaries int) *RedisCluster {
 	t.Helper()
 	c := &RedisCluster{t: t}
@@ -37,7 +38,7 @@ func StartRedisCluster(t testing.TB, primaries int) *RedisCluster {
 	}
 	for i, node := range c.Nodes {
 		if i < primaries {
-			add := []string{"CLUSTER", "ADDSLOTS"} // its short form with ranges is of Redis 7
+			add := []string{"CLUSTER", "ADDSLOTS"} // the short form with ranges needs Redis 7
 			for slot := i * slots / primaries; slot < (i+1)*slots/primaries; slot++ {
 				add = append(add, strconv.Itoa(slot))
 			}
@@ -57,8 +58,8 @@ func StartRedisCluster(t testing.TB, primaries int) *RedisCluster {
 	return c
 }
 
-// Settle waits until every node that runs says that the Cluster serves, and every
-// replica follows its primary.
+// Settle waits until every running node reports that the Cluster serves, and every replica follows
+// its primary.
 func (c *RedisCluster) Settle() {
 	c.t.Helper()
 	c.all("the Cluster serves", func(node *RedisServer) bool {
@@ -68,9 +69,9 @@ func (c *RedisCluster) Settle() {
 	})
 }
 
-// Timeout sets after how long without a sign of life a node counts as dead, so that its
-// replica takes over and what was written last is lost. It is a second at first, which busy
-// machines also stand still for.
+// Timeout sets after how long without a sign of life a node counts as failed. Then its replica
+// takes over, and the last writes are lost. It is a second at first, and busy machines may be
+// suspended for longer than that.
 func (c *RedisCluster) Timeout(d time.Duration) {
 	c.t.Helper()
 	for _, node := range c.Nodes {
@@ -78,14 +79,14 @@ func (c *RedisCluster) Timeout(d time.Duration) {
 	}
 }
 
-// Primaries returns the nodes that run and are primaries now.
+// Primaries returns the running nodes that are primaries now.
 func (c *RedisCluster) Primaries() []*RedisServer {
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node *RedisServer) bool {
 		return !node.Running() || !strings.Contains(node.Do("INFO", "replication"), "role:master")
 	})
 }
 
-// Addrs returns the addresses of all nodes, with commas.
+// Addrs returns the addresses of all nodes, separated by commas.
 func (c *RedisCluster) Addrs() string {
 	var all []string
 	for _, node := range c.Nodes {
@@ -94,10 +95,10 @@ func (c *RedisCluster) Addrs() string {
 	return strings.Join(all, ",")
 }
 
-// URL returns the addresses of all nodes as stores take them.
+// URL returns the addresses of all nodes as a URL for stores.
 func (c *RedisCluster) URL() string { return "redis+cluster://" + c.Addrs() }
 
-// all waits until something holds for every node that runs.
+// all waits until holds returns true for every running node.
 func (c *RedisCluster) all(what string, holds func(*RedisServer) bool) {
 	c.t.Helper()
 	for _, node := range c.Nodes {
@@ -107,7 +108,7 @@ func (c *RedisCluster) all(what string, holds func(*RedisServer) bool) {
 	}
 }
 
-// Until asks again and again until something holds.
+// Until waits until holds returns true.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -122,7 +123,7 @@ func Until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// ok sends a command that must be answered with OK.
+// ok sends a command and fails the test unless the answer is OK.
 func (s *RedisServer) ok(words ...string) {
 	s.t.Helper()
 	if answer := s.Do(words...); answer != "OK" {
@@ -130,7 +131,7 @@ func (s *RedisServer) ok(words ...string) {
 	}
 }
 
-// Running says whether the server runs, frozen or not.
+// Running reports whether the server runs, even if it is frozen.
 func (s *RedisServer) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// name is what Sentinels of tests call the primary that they watch.
+// name is the name of the watched primary.
 const name = "stint"
 
 // Sentinels is a primary, its replicas, and three Sentinels that watch them.
@@ -47,8 +47,8 @@ func StartSentinels(t testing.TB, replicas int) *Sentinels {
 	return s
 }
 
-// Timeout sets after how long without a sign of life the primary counts as dead: half a second
-// at first, see [RedisCluster.Timeout].
+// Timeout sets after how long without a sign of life the primary counts as failed: half a second at
+// first, see [RedisCluster.Timeout].
 func (s *Sentinels) Timeout(d time.Duration) {
 	s.t.Helper()
 	for _, sentinel := range s.Sentinels {
@@ -56,7 +56,7 @@ func (s *Sentinels) Timeout(d time.Duration) {
 	}
 }
 
-// Primary returns the server that the Sentinels name; nil for none of them.
+// Primary returns the server that the Sentinels name as primary; nil if it is none of the servers.
 func (s *Sentinels) Primary() *RedisServer {
 	answer := strings.Fields(s.Sentinels[0].Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name))
 	for _, server := range s.Servers {
@@ -67,7 +67,7 @@ func (s *Sentinels) Primary() *RedisServer {
 	return nil
 }
 
-// URL returns the addresses of the Sentinels as stores take them.
+// URL returns the addresses of the Sentinels as a URL for stores.
 func (s *Sentinels) URL() string {
 	var all []string
 	for _, sentinel := range s.Sentinels {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A Cluster of tests serves from the moment it is returned.
+// A Cluster serves from the moment StartRedisCluster returns.
 func TestStartCluster(t *testing.T) {
 	c := StartRedisCluster(t, 3)
 	if n := len(c.Primaries()); n != 3 {
@@ -13,7 +13,7 @@ func TestStartCluster(t *testing.T) {
 	}
 }
 
-// Sentinels of tests name another primary when theirs is gone.
+// Sentinels choose another primary after theirs has failed.
 func TestStartSentinels(t *testing.T) {
 	s := StartSentinels(t, 2)
 	first := s.Primary()

@@ -8,8 +8,8 @@ import (
 	"stint/internal/urlpath"
 )
 
-// RespellPath returns n different spellings of a clean path, none of them its own, that are
-// one under some options. They are the same in every run.
+// RespellPath returns n spellings of a clean path, different from each other and from the path,
+// that some options treat as equal. They are the same in every run.
 func RespellPath(path string, n int, o urlpath.Options) []string {
 	w := &writer{Rand: rand.New(rand.NewPCG(1, 2)), options: o}
 	found, seen := make([]string, 0, n), map[string]bool{path: true}
@@ -26,10 +26,10 @@ func RespellPath(path string, n int, o urlpath.Options) []string {
 type writer struct {
 	*rand.Rand
 	options urlpath.Options
-	often   int // in how many of 8 places something is done
+	often   int // something is done at this many of 8 places
 }
 
-// here says whether something is done at one place.
+// here reports whether to do something at this place.
 func (w *writer) here() bool { return w.IntN(8) < w.often }
 
 // one returns one of several texts.
@@ -43,7 +43,7 @@ func (w *writer) path(path string) string {
 	for i, s := range segments {
 		slash := w.slash()
 		if i == 0 {
-			slash = "/" // a request's target begins with one
+			slash = "/" // a request's target begins with a slash
 		}
 		b.WriteString(slash)
 		for w.here() {
@@ -60,7 +60,7 @@ func (w *writer) path(path string) string {
 	return b.String()
 }
 
-// slash writes what separates segments.
+// slash writes a separator of segments.
 func (w *writer) slash() string {
 	slashes := []string{"/"}
 	if w.options.EscapedSlash {
@@ -78,7 +78,7 @@ func (w *writer) slash() string {
 	return w.one(slashes...)
 }
 
-// nothing writes segments that count for nothing, with the slash that ends them.
+// nothing writes segments without an effect, with their closing slash.
 func (w *writer) nothing() string {
 	dot, name := w.dot(), w.one("x", "a%20b", "..."+"x", "%41", "old")
 	switch w.IntN(4) {

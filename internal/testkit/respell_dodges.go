@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// DodgePaths returns n different spellings of some clean paths, none of them its own, of which
-// many are one of the paths to some server or chain of servers. Each is written for a
-// server that takes some of the steps of servers and not others, and has in it what only
-// others take for something. They are the same for each seed.
+// DodgePaths returns n spellings of some clean paths, different from each other and from the paths.
+// Many of them mean one of the paths to some server or chain of servers. Each spelling is written
+// for a server with some of the possible steps, and contains text that only other servers change.
+// They are the same for each seed.
 func DodgePaths(paths []string, n int, seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 7))
 	found, seen := make([]string, 0, n), map[string]bool{}
@@ -30,8 +30,8 @@ func DodgePaths(paths []string, n int, seed uint64) []string {
 type dodger struct {
 	*rand.Rand
 	slashes, ups, heres, names []string
-	decoys                     []string // what is a name to the server, and not to others
-	emptyFirst                 bool     // it leaves out empty segments before it resolves dots
+	decoys                     []string // texts that are plain names for this server, but not for others
+	emptyFirst                 bool     // the server removes empty segments before it resolves dots
 	letters                    []string // formats of escaped letters
 }
 
@@ -104,7 +104,7 @@ func (d *dodger) path(path string) string {
 	return b.String()
 }
 
-// nothing writes segments that count for nothing, with the slash that ends them.
+// nothing writes segments without an effect, with their closing slash.
 func (d *dodger) nothing() string {
 	var b strings.Builder
 	ups := 0

@@ -7,10 +7,10 @@ import (
 	"stint"
 )
 
-// StaleClock is a clock whose reader may stand still with what it read.
+// StaleClock is a clock whose reader can be suspended after reading it.
 type StaleClock struct {
 	now       stint.Instant
-	meanwhile func() // what others do before the next reader goes on; nil: nothing
+	meanwhile func() // what other callers do before the next reader continues; nil: nothing
 }
 
 // NewStaleClock returns a clock that shows noon of some day.
@@ -27,8 +27,7 @@ func (c *StaleClock) Read() stint.Instant {
 	return read
 }
 
-// Hold has the next reader stand still for d once it has read, and others do something at the end of
-// that.
+// Hold suspends the next reader for d after it has read the clock; at the end of d it calls others.
 func (c *StaleClock) Hold(d time.Duration, others func()) {
 	c.meanwhile = func() {
 		c.now = c.now.Add(d)
@@ -36,10 +35,10 @@ func (c *StaleClock) Hold(d time.Duration, others func()) {
 	}
 }
 
-// StaleTime has a caller of a store read the clock and then stand still for 13 ms, in which others
-// use up what it asks for. What it read lies before their writes, and gives nothing back for that.
-// The takes are of keys that a second of the clock fills, 1000 units at once; at first each costs
-// one unit, of a key that should be known.
+// StaleTime lets a caller of a store read the clock and then suspends it for 13 ms, in which other
+// callers use up the same limits. The caller's old time must not give anything back. The keys of
+// the takes refill in a second, 1000 units at most. At first StaleTime takes one unit of each, so
+// that they exist.
 func StaleTime(t testing.TB, open func(clock func() stint.Instant) stint.Store, takes ...stint.Take) {
 	t.Helper()
 	clock := NewStaleClock()

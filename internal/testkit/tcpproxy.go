@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ProxyOptions say how the proxy forwards bytes. The zero value forwards them at once.
+// ProxyOptions define how the proxy forwards bytes. The zero value forwards them at once.
 type ProxyOptions struct {
-	// Delay is how long each byte is held back, in each direction: half a round trip.
+	// Delay is added to each byte, in each direction: half a round trip.
 	Delay time.Duration
 
-	// Jitter is the most that is added to Delay, drawn anew for each read. Bytes of one
-	// connection stay in order, so a long draw holds back those behind it too.
+	// Jitter is the most that is added to Delay, at random for each read. Bytes of one connection
+	// stay in order, so a long delay also delays the bytes after it.
 	Jitter time.Duration
 
 	// Bytewise forwards one byte a write, so that every message arrives in pieces.
@@ -150,19 +150,19 @@ type chunk struct {
 	due   time.Time
 }
 
-// held is how many chunks of one direction may be held back. A sender that has more waits,
-// as with a full socket.
+// held is how many chunks of one direction the proxy buffers. After that the sender waits, as with
+// a full socket.
 const held = 4096
 
-// forward copies one direction and closes both ends when it is over.
+// forward copies one direction, and closes both ends afterwards.
 func (p *TCPProxy) forward(from, to net.Conn) {
 	chunks := make(chan chunk, held)
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		p.write(to, chunks)
-		from.Close() // a reader that waits returns
+		from.Close() // unblocks a reader
 		for range chunks {
-			continue // a reader that waits for a place returns too
+			continue // unblocks a reader that waits for the channel too
 		}
 	})
 	last := time.Time{}
@@ -211,7 +211,7 @@ func (p *TCPProxy) write(to net.Conn, chunks <-chan chunk) {
 	}
 }
 
-// wait returns when no stall is on, and says whether bytes are written one by one.
+// wait waits while a stall is on, and reports whether to write bytes one by one.
 func (p *TCPProxy) wait() (bytewise bool) {
 	for {
 		p.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// echo starts a server that sends back what it gets.
+// echo starts a server that sends back all it receives.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -25,7 +25,7 @@ func echo(t *testing.T) string {
 			}
 			go func() {
 				defer conn.Close()
-				io.Copy(conn, conn) //nolint:errcheck // the test sees what is missing
+				io.Copy(conn, conn) //nolint:errcheck // the test would notice missing bytes
 			}()
 		}
 	}()
@@ -75,7 +75,7 @@ func TestJitterKeepsOrder(t *testing.T) {
 	var sent bytes.Buffer
 	go func() {
 		for i := range 200 {
-			conn.Write([]byte{byte(i)}) //nolint:errcheck // the reader sees what is missing
+			conn.Write([]byte{byte(i)}) //nolint:errcheck // the reader would notice missing bytes
 		}
 	}()
 	for i := range 200 {

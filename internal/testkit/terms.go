@@ -2,8 +2,8 @@ package testkit
 
 import "stint"
 
-// Coordinate puts a take under the terms of a rule, and leaves it as it is else. The Handling that it
-// came with stays as it was: others may have it too.
+// Coordinate sets the terms of a rule in a take; nil changes nothing. It copies the take's
+// Handling, because other takes may use it too.
 func Coordinate(t *stint.Take, terms *stint.Terms) {
 	how := stint.Handling{}
 	if t.Handling != nil {

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// SkipOrFail ends a test whose surroundings are missing: a browser, a server, a
-// file too large to check in. On a developer's machine the test is skipped, and
-// why it was is printed. Where CI or STINT_NO_SKIP is set to anything but the
-// empty string it fails instead, so that no test is lost in silence. why names
-// what is missing and how to get it.
+// SkipOrFail ends a test that needs something missing: a browser, a server, a file too large to
+// check in. On a developer's machine it skips the test and prints the reason. If CI or
+// STINT_NO_SKIP is set and not empty, the test fails instead, so that no test is skipped unnoticed.
+// why names the missing thing and how to get it.
 //
-// It, SkipNotGranted and Long are the only ways to skip: internal/repository refuses a bare t.Skip.
+// Only SkipOrFail, SkipNotGranted and Long may skip a test: internal/repository refuses any other
+// t.Skip.
 func SkipOrFail(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" || os.Getenv("STINT_NO_SKIP") != "" {
@@ -20,17 +20,16 @@ func SkipOrFail(t testing.TB, why string) {
 	t.Skipf("skipped: %s", why)
 }
 
-// SkipNotGranted ends a test that needs a right, or a part of the kernel, which this machine
-// does not grant to who runs the test. Nothing that could be installed would help, so the
-// test is skipped also where nothing may be: scripts/install-test-deps.sh, with which CI
-// begins, prints what is not granted.
+// SkipNotGranted skips a test that needs a right, or a part of the kernel, which this machine does
+// not grant. Installing something would not help, so it skips the test even where SkipOrFail fails.
+// scripts/install-test-deps.sh, with which CI begins, prints what is not granted.
 func SkipNotGranted(t testing.TB, what string) {
 	t.Helper()
 	t.Skipf("skipped: not granted here: %s", what)
 }
 
-// Long skips a test where tests are to be quick, with -short; the race detector, under which
-// make test runs short ones too, gets it all the same.
+// Long skips a test with -short, unless the race detector is on; make test runs short tests under
+// it too.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() && !Race {
@@ -38,7 +37,7 @@ func Long(t testing.TB) {
 	}
 }
 
-// Must ends a test where something failed that is not what it is about.
+// Must ends a test after an error in something that the test is not about.
 func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

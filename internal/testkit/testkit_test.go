@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that notes how a test ended instead of ending it.
+// recorder is a testing.TB that records how a test ended instead of ending it.
 type recorder struct {
 	testing.TB
 	ended string
@@ -19,7 +19,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 }
 
 func (r *recorder) Skipf(format string, args ...any) {
-	if r.ended == "" { // Fatalf of the real one does not return
+	if r.ended == "" { // the real Fatalf does not return
 		r.ended = fmt.Sprintf(format, args...)
 	}
 }
@@ -53,7 +53,7 @@ func TestSkipNotGranted(t *testing.T) {
 	}
 }
 
-// Ports are not given out twice, and one that somebody listens on is not free.
+// Port never returns a port twice, nor one that somebody listens on.
 func TestPort(t *testing.T) {
 	seen := map[int]bool{}
 	for range 50 {
@@ -82,13 +82,13 @@ func TestPort(t *testing.T) {
 	}
 }
 
-// What is alive counts, and what is not does not.
+// Heap counts live objects, and no others.
 func TestHeap(t *testing.T) {
 	const size = 64 << 20
 	before := Heap()
 	alive := make([]byte, size)
 	with := Heap() - before
-	alive[size-1] = 1 // it is alive until here
+	alive[size-1] = 1 // keeps it alive until here
 	if without := Heap() - before; with < size*9/10 || without > size/10 {
 		t.Errorf("%d bytes of %d, and %d after that", with, size, without)
 	}

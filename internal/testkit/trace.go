@@ -17,18 +17,18 @@ import (
 // TraceZero is the time at which every section starts.
 var TraceZero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// TraceSlack is how far above the table a duration may be.
+// TraceSlack is how much longer than in the table a duration may be.
 const TraceSlack = time.Millisecond
 
-// TraceSection is one limit and what it answers, beginning with fresh state, as computed with exact
-// fractions. Every algorithm and every store must give these answers:
+// TraceSection is one limit with its takes and decisions, beginning with fresh state, computed with
+// exact fractions. Every algorithm and every store must give these decisions:
 //
 //	# comment
 //	limit token_bucket requests=5 per=1s burst=5     opens a section with fresh state
-//	   200ms a   1  allow remaining=0 reset=1s       time since TraceZero, key, cost, verdict, expectations
-//	   200ms a   1  deny  remaining=0 retry=200ms reset=1s
+//	200ms a   1  allow remaining=0 reset=1s       time since TraceZero, key, cost, verdict, expectations
+//	200ms a   1  deny  remaining=0 retry=200ms reset=1s
 //
-// Durations in answers may be above the table's by at most TraceSlack and never below;
+// Durations in decisions may be longer than in the table by at most TraceSlack, and never shorter;
 // everything else is exact.
 type TraceSection struct {
 	Name  string // file:line of its limit
@@ -36,15 +36,14 @@ type TraceSection struct {
 	Steps []TraceStep
 }
 
-// TraceStep is one take and the answer it must get. Durations that the table does not
-// name are negative.
+// TraceStep is one take and its expected decision. Durations without an expectation are negative.
 type TraceStep struct {
 	Line      int
 	At        stint.Instant
 	Key       stint.Key
 	Cost      uint32
 	Allow     bool
-	Remaining int64 // -1 where the table is silent
+	Remaining int64 // -1 without an expectation
 	Retry     time.Duration
 	Reset     time.Duration
 	Delay     time.Duration
@@ -74,7 +73,7 @@ func LoadTraces(dir string) ([]TraceSection, error) {
 	return all, nil
 }
 
-// ReadTrace reads one file; name stands in errors.
+// ReadTrace reads one file; name is used in errors.
 func ReadTrace(name string, r io.Reader) ([]TraceSection, error) {
 	var sections []TraceSection
 	lines := bufio.NewScanner(r)
@@ -162,7 +161,7 @@ func count(value string) (uint32, error) {
 	return uint32(n), err
 }
 
-// either returns whether value is the word yes; it must be one of the two.
+// either returns whether value is yes. It returns an error if value is neither yes nor no.
 func either(value, yes, no string) (bool, error) {
 	if value != yes && value != no {
 		return false, fmt.Errorf("neither %s nor %s", yes, no)
@@ -214,7 +213,7 @@ func duration(value string) (time.Duration, error) {
 	return time.ParseDuration(value)
 }
 
-// Check returns what is wrong with a decision, "" for nothing.
+// Check returns the difference of a decision from the step, "" if there is none.
 func (s *TraceStep) Check(d stint.Decision) string {
 	switch {
 	case d.Allowed != s.Allow:

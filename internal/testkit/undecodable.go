@@ -14,8 +14,8 @@ import (
 	"stint"
 )
 
-// UndecodableStore is a store that cannot read the states of some keys. All that is not decided as one with
-// one of these is decided.
+// UndecodableStore is a store that cannot decode the states of some keys. It decides all takes that
+// are not decided together with one of these.
 type UndecodableStore struct {
 	stint.Store
 	Bad func(key stint.Key) bool
@@ -23,22 +23,22 @@ type UndecodableStore struct {
 
 // Decide is part of stint.Store.
 func (s *UndecodableStore) Decide(ctx context.Context, call *stint.Call) error {
-	var unread stint.CorruptState
-	together := true // what is not apart is decided
+	var undecodable stint.CorruptState
+	together := true // independent takes are decided
 	for i, t := range call.Takes {
 		if s.Bad(t.Key) {
-			unread.Takes = append(unread.Takes, i)
+			undecodable.Takes = append(undecodable.Takes, i)
 			together = together && t.Independent
 		}
 	}
-	if unread.Takes == nil {
+	if undecodable.Takes == nil {
 		return s.Store.Decide(ctx, call)
 	}
 	well := stint.Call{At: call.At}
 	var of []int
 	for i := 0; i < len(call.Takes); i++ {
 		t, end := &call.Takes[i], i+int(call.Takes[i].Borrows)
-		reads := !slices.ContainsFunc(unread.Takes, func(n int) bool { return i <= n && n <= end })
+		reads := !slices.ContainsFunc(undecodable.Takes, func(n int) bool { return i <= n && n <= end })
 		for ; i <= end; i++ {
 			if t.Independent && reads || !t.Independent && together {
 				well.Takes, of = append(well.Takes, call.Takes[i]), append(of, i)
@@ -49,28 +49,29 @@ func (s *UndecodableStore) Decide(ctx context.Context, call *stint.Call) error {
 	if err := s.Store.Decide(ctx, &well); err != nil {
 		return err
 	}
-	call.Results = make([]stint.Decision, len(call.Takes)) // those of what was not decided deny
+	call.Results = make([]stint.Decision, len(call.Takes)) // the results of undecided takes deny
 	for n, i := range of {
 		call.Results[i] = well.Results[n]
 	}
-	return fmt.Errorf("transactiontest: %w", &unread)
+	return fmt.Errorf("transactiontest: %w", &undecodable)
 }
 
 // noon is the time of all calls.
 var noon = stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
-// NoonClock is one for the stores in memory behind.
+// NoonClock is the clock for in-memory stores of these tests.
 func NoonClock() stint.Instant { return noon }
 
-// Limits of which keys in calls are.
+// limits are the limits of the keys in calls.
 var limits = [...]*stint.Limit{
 	stint.MustLimit(stint.Spec{Requests: 20, Per: time.Hour}),
 	stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 20, Per: time.Hour, Burst: 20}),
 	stint.MustLimit(stint.Spec{Requests: 20, Per: time.Hour, Overdraw: true}),
 }
 
-// CheckUndecodable puts the same calls to one store, and to several with something before them: both must say
-// the same of the same takes. The stores come from server, one after the other, and have Clock.
+// CheckUndecodable sends the same calls to one store, and to several stores behind another one,
+// which before returns. Both must return the same results. server returns the next store; all of
+// them must use NoonClock.
 func CheckUndecodable(t *testing.T, server func() stint.Store, before func(server func() stint.Store) stint.Store) {
 	said, seeds := 0, 300
 	if testing.Short() {
@@ -89,7 +90,7 @@ func CheckUndecodable(t *testing.T, server func() stint.Store, before func(serve
 			want, got := stint.Call{Takes: slices.Clone(call.Takes)}, stint.Call{Takes: slices.Clone(call.Takes)}
 			wanted, err := one.Decide(t.Context(), &want), several.Decide(t.Context(), &got)
 			if errors.Is(err, stint.ErrUnknown) {
-				break // as it may be
+				break // which is allowed
 			}
 			differs := compareUndecodable(&want, &got, wanted, err)
 			if differs != "" {
@@ -105,7 +106,7 @@ func CheckUndecodable(t *testing.T, server func() stint.Store, before func(serve
 	}
 }
 
-// randomTakes returns what a call may ask.
+// randomTakes returns the takes of a random call.
 func randomTakes(r *rand.Rand) (list []stint.Take) {
 	used := map[stint.Key]bool{}
 	for range 1 + r.IntN(6) {
@@ -119,21 +120,21 @@ func randomTakes(r *rand.Rand) (list []stint.Take) {
 		}
 		switch again := used[key]; {
 		case again && (t.Independent || !slices.ContainsFunc(list, func(o stint.Take) bool { return o.Key == key && !o.Independent && o.Op == stint.Ask })):
-			continue // between its stores others see what is charged
+			continue // other calls between its stores see the charge
 		case !again && r.IntN(8) == 0:
 			t.Op = stint.Force
 		}
 		used[key] = true
 		list = append(list, t)
 		if r.IntN(6) == 0 && !used["lead"] {
-			list, used["lead"] = append(list, leadingTakes(r)...), true
+			list, used["lead"] = append(list, borrowingTakes(r)...), true
 		}
 	}
 	return list
 }
 
-// leadingTakes returns a take that leans on another.
-func leadingTakes(r *rand.Rand) []stint.Take {
+// borrowingTakes returns a take and its source.
+func borrowingTakes(r *rand.Rand) []stint.Take {
 	lead := stint.Take{Key: "lead", Limit: limits[1], Cost: r.Uint32N(5), Borrows: 1, Independent: r.IntN(2) == 0}
 	pool := stint.Take{Key: "pool", Limit: limits[1], Cost: lead.Cost, Independent: lead.Independent}
 	switch r.IntN(4) {
@@ -145,7 +146,7 @@ func leadingTakes(r *rand.Rand) []stint.Take {
 	return []stint.Take{lead, pool}
 }
 
-// compareUndecodable says in what two answers differ.
+// compareUndecodable returns the difference of two answers.
 func compareUndecodable(want, got *stint.Call, wanted, err error) string {
 	say := func(err error) []int {
 		if said, ok := errors.AsType[*stint.CorruptState](err); ok {
@@ -168,8 +169,8 @@ func compareUndecodable(want, got *stint.Call, wanted, err error) string {
 	return ""
 }
 
-// decidedUndecodable says whether a take was decided where these were not.
-func decidedUndecodable(call *stint.Call, unread []int, take int) bool {
+// decidedUndecodable reports whether a take was decided although others were undecodable.
+func decidedUndecodable(call *stint.Call, undecodable []int, take int) bool {
 	group := func(n int) int {
 		if !call.Takes[n].Independent {
 			return -1
@@ -179,10 +180,10 @@ func decidedUndecodable(call *stint.Call, unread []int, take int) bool {
 		}
 		return n
 	}
-	return !slices.ContainsFunc(unread, func(n int) bool { return group(n) == group(take) })
+	return !slices.ContainsFunc(undecodable, func(n int) bool { return group(n) == group(take) })
 }
 
-// showCall writes a call.
+// showCall formats a call.
 func showCall(call *stint.Call) string {
 	var s strings.Builder
 	for i := range call.Takes {

@@ -1,5 +1,5 @@
-// Package loadclient lets callers ask the nodes of a fleet over HTTP, and judges by their own
-// record whether the limit held.
+// Package loadclient sends requests to the nodes of a fleet over HTTP, and checks with the callers'
+// own record whether the limit was kept.
 //
-// What passes is counted where it arrives, at the callers, so that no node is believed.
+// It counts allowed requests at the callers, and does not rely on the counts of nodes.
 package loadclient

@@ -16,55 +16,55 @@ import (
 // patience is how long a caller waits for an answer.
 const patience = 30 * time.Second
 
-// Plan is who asks whom, for what and how often.
+// Plan describes the callers, the nodes and the requests of a run.
 type Plan struct {
-	// Nodes are the services, as http://HOST:PORT. A caller whose node does not answer
-	// goes on at the next one.
+	// Nodes are the services, as http://HOST:PORT. If a node does not answer, its callers continue
+	// at the next one.
 	Nodes []string
 
-	// Callers is how many ask each node at first. Each waits for its answer before it
-	// asks again.
+	// Callers is how many callers each node has at first. Each waits for its answer before the next
+	// request.
 	Callers int
 
-	// Pause is the time from one question of a caller to its next; 0: none. A caller
-	// that is late asks at once, and leaves out what it has missed.
+	// Pause is the time between the starts of two requests of a caller; 0: none. A late caller
+	// sends at once, and skips the requests that it missed.
 	Pause time.Duration
 
-	// Each is how many questions a caller asks at most. It keeps a run bounded where
-	// nothing else does, so it has no default: 0 asks nothing.
+	// Each is the most requests of a caller. It bounds every run, so it has no default: with 0
+	// there are no requests.
 	Each int
 
-	// Questions are bodies of POST /v1/check. Each caller puts them in turn, and begins as
-	// far from the others as can be.
+	// Questions are bodies of POST /v1/check. Each caller sends them in turn; callers start at
+	// different ones, as far apart as possible.
 	Questions []string
 }
 
-// Question returns the body that asks for units of one descriptor of one entry.
+// Question returns a body that takes units of one descriptor with one entry.
 func Question(domain, key, value string, cost int) string {
 	return fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":%q,"value":%q}],"cost":%d}]}`, domain, key, value, cost)
 }
 
-// Answer is what a caller was told, and when: since the run began, by the caller's clock.
+// Answer is one answer to a caller. Its times are by the caller's clock, since the run began.
 type Answer struct {
 	Sent, Answered    time.Duration
-	Node, Question    int // which of the plan
+	Node, Question    int // indexes in the plan
 	Allowed, Degraded bool
 }
 
-// Record is what all callers of a run were told.
+// Record has the answers to all callers of a run.
 type Record struct {
 	Answers []Answer      // in the order of Sent
-	Lost    int           // questions without an answer: what became of them nobody knows
+	Lost    int           // requests without an answer, which may have been decided or not
 	Took    time.Duration // the whole run
 }
 
-// Run lets all callers ask until they have asked enough, or the context ends. An answer
-// that is no decision ends the run with an error.
+// Run runs all callers until they have sent all their requests, or the context ends. An answer that
+// is no decision ends the run with an error.
 func (p *Plan) Run(ctx context.Context) (Record, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	// A service closes a connection that says nothing in its first five seconds; one that was
-	// dialed and not needed after all must not be asked on just then.
+	// A service closes a connection that has no request in its first five seconds. So the client
+	// closes unused connections before it could send on them at that moment.
 	transport := &http.Transport{MaxIdleConnsPerHost: p.Callers * len(p.Nodes), IdleConnTimeout: 2 * time.Second}
 	defer transport.CloseIdleConnections()
 	r := run{plan: p, began: time.Now(), client: http.Client{Transport: transport, Timeout: patience}}
@@ -85,7 +85,7 @@ func (p *Plan) Run(ctx context.Context) (Record, error) {
 	return r.record, r.err
 }
 
-// run is a plan in the course of being carried out.
+// run is a running plan.
 type run struct {
 	plan   *Plan
 	began  time.Time
@@ -93,7 +93,7 @@ type run struct {
 
 	mu     sync.Mutex
 	record Record
-	err    error // the first
+	err    error // the first error
 }
 
 func (r *run) failed(err error) {
@@ -102,7 +102,7 @@ func (r *run) failed(err error) {
 	r.err = cmp.Or(r.err, err)
 }
 
-// call is the life of one caller, who begins with a question.
+// call runs one caller, starting with question first.
 func (r *run) call(ctx context.Context, node, first int) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -131,7 +131,7 @@ func (r *run) call(ctx context.Context, node, first int) error {
 	return nil
 }
 
-// ask puts a question; false where nobody answered.
+// ask sends a request; answered is false if no node answered.
 func (r *run) ask(ctx context.Context, a *Answer) (answered bool, err error) {
 	url := r.plan.Nodes[a.Node] + "/v1/check"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(r.plan.Questions[a.Question]))
@@ -140,12 +140,12 @@ func (r *run) ask(ctx context.Context, a *Answer) (answered bool, err error) {
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return false, nil //nolint:nilerr // a node that is gone is no fault of the run
+		return false, nil //nolint:nilerr // a node that has ended is no error of the run
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return false, nil //nolint:nilerr // the same, in the middle of its answer
+		return false, nil //nolint:nilerr // the same, during its answer
 	}
 	var told struct{ Allowed, Degraded bool }
 	if err := json.Unmarshal(body, &told); err != nil || resp.StatusCode != http.StatusOK {
@@ -155,7 +155,7 @@ func (r *run) ask(ctx context.Context, a *Answer) (answered bool, err error) {
 	return true, nil
 }
 
-// Of returns the answers of a record for which keep says so.
+// Of returns the answers for which keep returns true.
 func (r *Record) Of(keep func(*Answer) bool) []Answer {
 	var kept []Answer
 	for i := range r.Answers {
@@ -166,7 +166,7 @@ func (r *Record) Of(keep func(*Answer) bool) []Answer {
 	return kept
 }
 
-// Allowed counts the answers that let something pass.
+// Allowed counts the answers that allow the request.
 func Allowed(answers []Answer) (n int) {
 	for i := range answers {
 		if answers[i].Allowed {
@@ -176,7 +176,7 @@ func Allowed(answers []Answer) (n int) {
 	return n
 }
 
-// Percentile returns what so many of a hundred answers took at most; 0 of none.
+// Percentile returns the longest time of the quickest percent of the answers; 0 if there are none.
 func Percentile(answers []Answer, percent int) time.Duration {
 	took := make([]time.Duration, len(answers))
 	for i, a := range answers {
@@ -189,19 +189,19 @@ func Percentile(answers []Answer, percent int) time.Duration {
 	return took[min(len(took)*percent/100, len(took)-1)]
 }
 
-// Window is a time, and what passed in it.
+// Window is a time interval with the number of requests that passed in it.
 type Window struct {
 	Length time.Duration
 	Passed int
-	May    float64 // how much may pass in a window of that length
+	May    float64 // how many may pass in a window of that length
 }
 
-// Over is by how much too many passed; below 0 where there was room.
+// Over returns by how many requests the window exceeds the limit; negative if it does not.
 func (w Window) Over() float64 { return float64(w.Passed) - w.May }
 
-// Worst returns the window in which the most passed, compared to what may: burst + rate a
-// second. What passed counts in a window if it was sent and answered inside it, so that
-// no doubt about when it was decided counts against the nodes.
+// Worst returns the window that exceeds the limit, burst + rate a second, by the most. A request
+// counts in a window if it was sent and answered inside it, so that an uncertain time of its
+// decision never counts against the nodes.
 func Worst(answers []Answer, burst, rate float64) Window {
 	passed := slices.DeleteFunc(slices.Clone(answers), func(a Answer) bool { return !a.Allowed })
 	slices.SortFunc(passed, func(a, b Answer) int { return cmp.Compare(a.Answered, b.Answered) })

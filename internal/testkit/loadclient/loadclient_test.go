@@ -12,8 +12,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// passed makes answers that let something pass, of when they were sent and answered in
-// seconds.
+// passed makes allowed answers from pairs of times in seconds: sent and answered.
 func passed(pairs ...[2]float64) (all []Answer) {
 	for _, p := range pairs {
 		at := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
@@ -26,7 +25,7 @@ func TestWorst(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		answers []Answer
-		want    Window // for 2 at once and 1 a second
+		want    Window // for a limit of 2 at once and 1 a second
 	}{
 		{"nothing", nil, Window{May: 2}},
 		{"what was refused", []Answer{{}, {}, {}, {}}, Window{May: 2}},
@@ -62,7 +61,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// A caller whose node is gone goes on at the next one, and nothing is counted twice.
+// If a node has ended, its callers continue at the next one, and no answer is counted twice.
 func TestRun(t *testing.T) {
 	var asked atomic.Int64
 	alive := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

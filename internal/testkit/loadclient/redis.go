@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// StoreCalls returns how many decisions and messages of nodes a Redis has answered so far,
-// as it counts them itself: each is one call of a script. Several that come at once may
-// share one. The address is HOST:PORT or the path of a socket.
+// StoreCalls returns how many decisions and messages of nodes a Redis has answered so far, by its
+// own count of script calls. Several that arrive at once may share one call. The address is
+// HOST:PORT or the path of a socket.
 func StoreCalls(address string) (int, error) {
 	network := "tcp"
 	if strings.HasPrefix(address, "/") {
@@ -45,7 +45,7 @@ func StoreCalls(address string) (int, error) {
 	return scripts(string(stats))
 }
 
-// scripts adds up the calls of scripts in the answer to INFO commandstats.
+// scripts adds up the script calls in the answer to INFO commandstats.
 func scripts(stats string) (sum int, err error) {
 	for line := range strings.Lines(stats) {
 		name, rest, _ := strings.Cut(line, ":calls=")

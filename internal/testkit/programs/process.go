@@ -22,7 +22,7 @@ const (
 	// patience is how long a process may take to be ready, or to end.
 	patience = time.Minute
 
-	// interval is how often is asked whether it is.
+	// interval is the time between two checks for that.
 	interval = 10 * time.Millisecond
 )
 
@@ -33,17 +33,17 @@ type Command struct {
 
 	Args []string
 
-	// Dir is the folder it runs in, "": the one of the test.
+	// Dir is the working folder; "": that of the test.
 	Dir string
 
-	// Env is added to the environment of the test, but for STINT_...: that is for the test.
+	// Env is added to the environment of the test. Variables STINT_... of the test are left out.
 	Env []string
 
-	// Ready says whether the program does its work by now; it is asked until it says so.
+	// Ready reports whether the program is ready. It is called until it returns true.
 	Ready func() bool
 }
 
-// Process is a program that runs for a test, and ends with it.
+// Process is a program that runs for a test, and is killed at its end.
 type Process struct {
 	t       testing.TB
 	command Command
@@ -52,9 +52,8 @@ type Process struct {
 	log     text.OutputBuffer
 }
 
-// Binary returns where a program is, in PATH or among the Python packages of this
-// repository. Where it is not installed the test is skipped, or fails where nothing
-// may be.
+// Binary returns the path of a program in PATH or among the Python packages of this repository. If
+// it is not installed the test is skipped, or fails where SkipOrFail fails.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -82,7 +81,7 @@ func Run(t testing.TB, c Command) *Process {
 	return p
 }
 
-// Start starts the process that was stopped again, and returns once it is ready.
+// Start starts a stopped process again, and returns once it is ready.
 func (p *Process) Start() {
 	p.t.Helper()
 	p.cmd = exec.Command(p.command.Path, p.command.Args...)
@@ -90,14 +89,14 @@ func (p *Process) Start() {
 	own := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STINT_") })
 	p.cmd.Env = append(own, p.command.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	testkit.OwnGroup(p.cmd) // what it starts ends with it
+	testkit.OwnGroup(p.cmd) // KillGroup then also ends its child processes
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
 	ended, cmd := make(chan struct{}), p.cmd
 	p.ended = ended
 	go func() {
-		cmd.Wait() //nolint:errcheck // its log says why
+		cmd.Wait() //nolint:errcheck // the log has the reason
 		close(ended)
 	}()
 	err := poll(p.command.Ready, ended)
@@ -106,7 +105,7 @@ func (p *Process) Start() {
 	}
 }
 
-// Until waits until something holds, and fails the test where it does not in time.
+// Until waits until holds returns true, and fails the test after a while.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if err := poll(holds, nil); err != nil {
@@ -116,7 +115,7 @@ func Until(t testing.TB, what string, holds func() bool) {
 
 var errEnded = errors.New("the process has ended")
 
-// poll asks ready until it says so, ended is closed, or patience is over.
+// poll calls ready until it returns true, ended is closed, or patience is over.
 func poll(ready func() bool, ended <-chan struct{}) error {
 	ticker, deadline := time.NewTicker(interval), time.After(patience)
 	defer ticker.Stop()
@@ -132,7 +131,7 @@ func poll(ready func() bool, ended <-chan struct{}) error {
 	return nil
 }
 
-// Stop ends the process as an operator would. Stopping twice does nothing.
+// Stop ends the process by SIGTERM, as an operator would. A second call does nothing.
 func (p *Process) Stop() {
 	p.t.Helper()
 	p.do(testkit.Thaw)
@@ -145,16 +144,16 @@ func (p *Process) Stop() {
 	}
 }
 
-// Freeze stops the process from running, as a machine that hangs does. Its
-// connections stay open, and new ones are taken by the kernel.
+// Freeze suspends the process, like a machine that hangs. Its connections stay open, and the kernel
+// accepts new ones.
 func (p *Process) Freeze() {
 	p.t.Helper()
 	p.do(testkit.Freeze)
 	Until(p.t, "a process that stands still", func() bool { return stands(p.cmd.Process.Pid) })
 }
 
-// stands says whether no thread of a process runs, where the system tells (Linux): a
-// signal is sent long before the last of them hears it.
+// stands reports whether all threads of a process are suspended, on Linux: a thread may run for
+// long after the signal was sent.
 func stands(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, thread := range threads {
@@ -169,7 +168,7 @@ func stands(pid int) bool {
 // Thaw lets a frozen process run on.
 func (p *Process) Thaw() { p.do(testkit.Thaw) }
 
-// Reload sends the signal by which most programs read their configuration again.
+// Reload sends SIGHUP, after which most programs reload their configuration.
 func (p *Process) Reload() { p.signal(syscall.SIGHUP) }
 
 func (p *Process) signal(s syscall.Signal) {
@@ -177,7 +176,7 @@ func (p *Process) signal(s syscall.Signal) {
 	p.do(func(process *os.Process) error { return process.Signal(s) })
 }
 
-// do does something to the process, which may have ended.
+// do calls what with the process, which may have ended.
 func (p *Process) do(what func(*os.Process) error) {
 	p.t.Helper()
 	if err := what(p.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -185,15 +184,15 @@ func (p *Process) do(what func(*os.Process) error) {
 	}
 }
 
-// kill ends the process and all that it has started.
+// kill ends the process and its child processes.
 func (p *Process) kill() {
 	if p.ended == nil {
 		return
 	}
-	// Its group bears its number, and may be gone.
+	// The group's number is that of the process. It may have ended already.
 	_ = testkit.KillGroup(p.cmd.Process)
 	<-p.ended
 }
 
-// Log returns what the process has printed.
+// Log returns the output of the process.
 func (p *Process) Log() string { return p.log.String() }

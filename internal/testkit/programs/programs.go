@@ -20,27 +20,27 @@ import (
 	"stint/internal/testkit"
 )
 
-// built is the folder of the service's binary, and the result of building it.
+// built has the folder of the service's binary, and the error of building it.
 var built struct {
 	dir  string
 	once sync.Once
 	err  error
 }
 
-// kept is where, in this repository, the binary stays for the tests that come later.
+// kept is the folder in this repository where the binary stays for later tests.
 const kept = ".cache/test"
 
 // Main runs the tests of a package, and removes the binary of the service.
 func Main(m *testing.M) {
 	code := m.Run()
 	if built.dir != "" {
-		_ = os.RemoveAll(built.dir) // what stays is in the folder for such things
+		_ = os.RemoveAll(built.dir) // a left over folder is in the temporary folder and does no harm
 	}
 	os.Exit(code)
 }
 
-// Build returns the binary of the service as it stands in this repository. All processes
-// that run tests share what is built.
+// Build returns the binary of the service, built from this repository. All test processes share one
+// build.
 func Build(t testing.TB) string {
 	t.Helper()
 	built.once.Do(func() { built.dir, built.err = build() })
@@ -50,9 +50,9 @@ func Build(t testing.TB) string {
 	return filepath.Join(built.dir, "stint")
 }
 
-// build brings the binary that is kept up to date, which takes long only where it is not,
-// and returns a folder that has it under a second name: whoever builds another one while
-// this process runs replaces the first name alone. One process builds at a time.
+// build updates the kept binary, which takes long only if the source has changed. It returns a
+// folder with a second link to the binary: a later build by another process replaces only the first
+// one. Only one process builds at a time.
 func build() (dir string, err error) {
 	at := filepath.Join(root(), kept)
 	if err := os.MkdirAll(at, 0o755); err != nil {
@@ -62,7 +62,7 @@ func build() (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = lock.Close() }() // and with it the lock
+	defer func() { _ = lock.Close() }() // releases the lock too
 	if err := testkit.LockFile(lock); err != nil {
 		return "", err
 	}
@@ -78,7 +78,7 @@ func build() (dir string, err error) {
 	return dir, os.Link(file, filepath.Join(dir, "stint"))
 }
 
-// Service is a `stint serve` and where it listens.
+// Service is a running `stint serve` with its addresses.
 type Service struct {
 	*Process
 	HTTP, GRPC, Admin string // host:port
@@ -93,10 +93,10 @@ func Stint(t testing.TB, flags ...string) *Service {
 	return s
 }
 
-// Answers returns whether a URL is answered by a status below 500.
+// Answers returns a function that reports whether a URL is answered with a status below 500.
 func Answers(url string) func() bool { return answers(url, http.StatusInternalServerError-1) }
 
-// Passes returns whether a URL is answered by 200.
+// Passes returns a function that reports whether a URL is answered with 200.
 func Passes(url string) func() bool { return answers(url, http.StatusOK) }
 
 func answers(url string, most int) func() bool {
@@ -111,7 +111,7 @@ func answers(url string, most int) func() bool {
 	}
 }
 
-// Listens returns whether an address takes connections.
+// Listens returns a function that reports whether an address accepts connections.
 func Listens(address string) func() bool {
 	return func() bool {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
@@ -122,8 +122,8 @@ func Listens(address string) func() bool {
 	}
 }
 
-// Adapt writes a copy of a file and of those that it stands with, with other words, such
-// as addresses, and returns where it is. Each word to be replaced must be in one of them.
+// Adapt copies a file and the other files of its folder, replaces words such as addresses, and
+// returns the path of the copy. Each word must occur in one of the files.
 func Adapt(t testing.TB, file string, words map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -157,8 +157,8 @@ func Adapt(t testing.TB, file string, words map[string]string) string {
 	return filepath.Join(dir, filepath.Base(file))
 }
 
-// Backend is a small server behind a proxy. It answers every request by its method and
-// path, with status 200, or 418 for the path /status/418, and keeps what it was asked.
+// Backend is a small server behind a proxy. It answers every request with its method and path, with
+// status 200, or 418 for the path /status/418, and records the requests.
 type Backend struct {
 	Addr string // host:port
 
@@ -195,7 +195,7 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s", r.Method, r.URL.EscapedPath())
 }
 
-// Seen returns the requests that came so far, and forgets them.
+// Seen returns the requests since the last call.
 func (b *Backend) Seen() []*http.Request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,8 +204,8 @@ func (b *Backend) Seen() []*http.Request {
 	return seen
 }
 
-// Client returns an HTTP client that comes from an address of the loopback interface,
-// such as 127.0.0.7, to a proxy at 127.0.0.1.
+// Client returns an HTTP client whose connections have a loopback source address, for example
+// 127.0.0.7, for requests to a proxy at 127.0.0.1.
 func Client(t testing.TB, from string) *http.Client {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}

@@ -10,8 +10,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// A service of tests answers, ends, comes back on its address, and answers nothing
-// while it is frozen.
+// A test's service answers, stops, restarts on its address, and does not answer while it is frozen.
 func TestStint(t *testing.T) {
 	s := Stint(t)
 	ask := Answers("http://" + s.HTTP + "/")
@@ -34,7 +33,7 @@ func TestStint(t *testing.T) {
 	Until(t, "an answer after the thaw", ask)
 }
 
-// A backend keeps what it was asked, and a client has the address that it was given.
+// A backend records its requests, and a client has the given source address.
 func TestBackend(t *testing.T) {
 	b := NewBackend(t)
 	resp, err := Client(t, "127.0.0.7").Post("http://"+b.Addr+"/a%2fb?c", "text/plain", nil)
@@ -54,7 +53,7 @@ func TestBackend(t *testing.T) {
 	}
 }
 
-// An adapted file stands beside its neighbours, which are adapted too.
+// Adapt copies the other files of the folder too, with the replacements.
 func TestAdapt(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.conf": "listen 1, ask 2, include b.conf", "b.conf": "1"} {

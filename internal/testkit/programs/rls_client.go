@@ -20,12 +20,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// RLSClient is one connection.
+// RLSClient is a client with one connection.
 type RLSClient struct {
 	conn *grpc.ClientConn
 }
 
-// RLSAnswer is what was answered.
+// RLSAnswer is the answer to one request.
 type RLSAnswer struct {
 	Over     bool
 	Statuses []RLSStatus
@@ -35,15 +35,15 @@ type RLSAnswer struct {
 // RLSStatus is the answer to one descriptor.
 type RLSStatus struct {
 	Over      bool
-	Limit     uint32 // 0: none applies, or none may pass
-	Unit      string // of that limit; "": none applies
-	Name      string // of that limit
+	Limit     uint32 // 0: no limit applies, or it is 0
+	Unit      string // unit of the limit; "": no limit applies
+	Name      string // name of the limit
 	Remaining uint32
 	Reset     time.Duration
 }
 
-// DialRLS returns a client of a server at HOST:PORT or unix:PATH, which ends with the test.
-// It connects when it is first asked. Without config the connection is not encrypted.
+// DialRLS returns a client of a server at HOST:PORT or unix:PATH. It connects at the first request
+// and closes at the end of the test. With a nil config the connection is not encrypted.
 func DialRLS(t testing.TB, address string, config *tls.Config) *RLSClient {
 	t.Helper()
 	creds := insecure.NewCredentials()
@@ -57,17 +57,17 @@ func DialRLS(t testing.TB, address string, config *tls.Config) *RLSClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // nothing is lost
+	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // nothing can get lost
 	return &RLSClient{conn}
 }
 
-// Ask asks about descriptors of a domain, each in the form KEY=VALUE,KEY=VALUE.
+// Ask sends a request with descriptors of a domain, each in the form KEY=VALUE,KEY=VALUE.
 func (c *RLSClient) Ask(ctx context.Context, domain string, descriptors ...string) (RLSAnswer, error) {
 	return c.AskFor(ctx, domain, 0, descriptors...)
 }
 
-// AskFor is Ask for as many hits, 0: the request says nothing of them. A descriptor may go on
-// with +N, its own hits, and then @N/UNIT, a limit that it brings.
+// AskFor is Ask with a number of hits; 0 leaves them out. A descriptor may end with +N, its own
+// hits, and then @N/UNIT, its own limit.
 func (c *RLSClient) AskFor(ctx context.Context, domain string, hits uint32, descriptors ...string) (RLSAnswer, error) {
 	req := &rls.RateLimitRequest{Domain: domain, HitsAddend: hits}
 	for _, d := range descriptors {
@@ -110,7 +110,7 @@ func (c *RLSClient) AskFor(ctx context.Context, domain string, hits uint32, desc
 	return a, nil
 }
 
-// number reads a number, 0 where there is none.
+// number parses a number; 0 if there is none.
 func number(text string) uint32 {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
@@ -119,20 +119,20 @@ func number(text string) uint32 {
 	return uint32(n)
 }
 
-// StatusCode returns the number of a gRPC error, as it stands on the wire; 0 for none.
+// StatusCode returns the numeric status of a gRPC error; 0 for nil.
 func StatusCode(err error) uint32 { return uint32(status.Code(err)) }
 
 // StatusMessage returns the text of a gRPC error.
 func StatusMessage(err error) string { return status.Convert(err).Message() }
 
-// Healthy asks for the health of a service.
+// Healthy returns the health of a service.
 func (c *RLSClient) Healthy(ctx context.Context, service string) (bool, error) {
 	resp, err := grpc_health_v1.NewHealthClient(c.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
 	return resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING, err
 }
 
-// Services asks for the names of all services, by reflection, and for the file that
-// describes one.
+// Services returns by reflection the names of all services, and the file that describes one of
+// them.
 func (c *RLSClient) Services(ctx context.Context, symbol string) (names []string, file []byte, err error) {
 	stream, err := grpc_reflection_v1.NewServerReflectionClient(c.conn).ServerReflectionInfo(ctx)
 	if err != nil {
