@@ -7,8 +7,7 @@ import (
 	"stint/load"
 )
 
-// What is known of two systems, one that is told and one that is looked at. A limiter is
-// given the method Load.
+// One gauge is set by Set, the other read by a function. The limiter gets the method Load.
 func Example() {
 	var gauges load.Gauges
 	busy, most := 12, 16

@@ -1,13 +1,12 @@
-// Package load keeps gauges that say how busy something is, for limits that give more
-// while there is room (`elastic: {from: load}` in a rule file).
+// Package load keeps gauges of the load of systems, for limits that allow more while the load is
+// low (`elastic: {from: load}` in a rule file).
 //
 //	var gauges load.Gauges
 //	gauges.Func("db", func() (float64, bool) { return pool.Busy(), true })
 //	l := limiter.New(store, table, limiter.Options{Load: gauges.Load})
 //
-// A load is a number from 0, idle, to 1, all that there is; it may go above where more
-// is asked for than there is. What nobody has said lately is not fresh, and a limit then
-// gives nothing extra.
+// A load is a number from 0 (idle) to 1 (full capacity); it is above 1 if demand exceeds capacity.
+// A load that was not set recently is not fresh; limits then allow nothing extra.
 package load
 
 import (
@@ -19,40 +18,39 @@ import (
 	"time"
 )
 
-// Process is the name of the gauge that is always there: the processor time that this
-// process used over about the last second, as part of what it may use (GOMAXPROCS). It
-// is measured when it is asked for, at most once a second, and fresh only while it is
-// asked for at least every five; the first answer after a pause is not. Where the system
-// does not tell it is never fresh.
+// Process is the name of the built-in gauge: the CPU time that this process used over about the
+// last second, divided by the CPU time that it may use (GOMAXPROCS). Load measures it when called,
+// at most once a second. It is fresh only while Load is called at least every five seconds; the
+// first value after a longer pause is not. On systems that do not report CPU time it is never
+// fresh.
 const Process = "process"
 
 const (
-	// MaxLoad is the largest load that is taken: a larger one is surely meant as a
-	// percentage.
+	// MaxLoad is the largest valid load; a larger one is probably a percentage.
 	MaxLoad = 10
 
-	// MaxTTL is the longest that a load may count as fresh.
+	// MaxTTL is the longest time for which a load can be fresh.
 	MaxTTL = 10 * time.Minute
 
-	// MinTTL is the shortest: less is over before anybody can ask.
+	// MinTTL is the shortest such time; less would end before a limit could use it.
 	MinTTL = 10 * time.Millisecond
 
-	// MaxName is the longest name of a gauge in bytes.
+	// MaxName is the maximum length of a gauge's name in bytes.
 	MaxName = 256
 )
 
-// Error says what is wrong with a gauge.
+// Error is an invalid argument of Gauges.Set.
 type Error struct {
 	Field   string // "name", "load" or "ttl"
-	Problem string // what is wrong
-	Hint    string // what to do
+	Problem string // why it is invalid
+	Hint    string // how to correct it
 }
 
-// Error returns the field and the problem. The hint stands apart.
+// Error returns the field and the problem, without the hint.
 func (e *Error) Error() string { return e.Field + ": " + e.Problem }
 
-// Gauges are loads by name. The zero value is ready to use, and knows [Process]. It is
-// safe for concurrent use; to ask it takes no lock that anybody holds for long.
+// Gauges are loads by name. The zero value is ready for use and has the gauge [Process]. It is safe
+// for concurrent use; Load takes no lock that is held for long.
 type Gauges struct {
 	process process
 
@@ -61,15 +59,15 @@ type Gauges struct {
 	set   map[string]reading
 }
 
-// reading is what somebody said.
+// reading is a value set by Set.
 type reading struct {
 	load  float64
 	until time.Time
 }
 
-// Set says what a gauge shows from now on, for as long as ttl. The error is an [*Error]
-// and changes nothing: for a load below 0, above MaxLoad or no number, a ttl outside
-// MinTTL to MaxTTL, an impossible name, and a gauge that measures itself.
+// Set sets the load of a gauge for the time ttl. It returns an [*Error] and changes nothing if the
+// load is below 0, above MaxLoad or not a number, if ttl is outside MinTTL to MaxTTL, if the name
+// is invalid, or if the gauge is read by a function.
 func (g *Gauges) Set(name string, load float64, ttl time.Duration) error {
 	switch {
 	case math.IsNaN(load) || load < 0:
@@ -93,10 +91,9 @@ func (g *Gauges) Set(name string, load float64, ttl time.Duration) error {
 	return nil
 }
 
-// Func makes a gauge ask f, which returns the load and whether it is fresh. It is called
-// on the path of requests, so it must be quick, and safe for concurrent use; what it
-// returns that Set would refuse is not fresh. It stands in place of what was set, or of
-// the built-in gauge; nil takes it away again.
+// Func makes a gauge call f, which returns the load and whether it is fresh. f is called during
+// requests, so it must be quick, and safe for concurrent use. A load that Set would refuse is not
+// fresh. f replaces a value of Set and the built-in gauge; a nil f removes the function.
 func (g *Gauges) Func(name string, f func() (load float64, fresh bool)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,7 +108,7 @@ func (g *Gauges) Func(name string, f func() (load float64, fresh bool)) {
 	delete(g.set, name)
 }
 
-// Load returns what a gauge shows and whether that is fresh; 0 and false where it is not.
+// Load returns the load of a gauge and whether it is fresh; 0 and false if it is not.
 func (g *Gauges) Load(name string) (load float64, fresh bool) {
 	g.mu.RLock()
 	f, said := g.funcs[name], g.set[name]
@@ -131,7 +128,7 @@ func (g *Gauges) Load(name string) (load float64, fresh bool) {
 	return load, true
 }
 
-// Names returns the gauges that were ever set or measure themselves, sorted.
+// Names returns the names of all gauges that were set or have a function, sorted.
 func (g *Gauges) Names() []string {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -14,8 +14,7 @@ import (
 	"stint/load"
 )
 
-// What was set is fresh for its time to live and not a moment longer; the next one
-// stands in its place.
+// A load is fresh exactly for its time to live, and a new value replaces it.
 func TestSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g load.Gauges
@@ -39,15 +38,15 @@ func TestSet(t *testing.T) {
 		check("idle", 0, true)
 		check("over", 1.5, true)
 		check("other", 0, false)
-		time.Sleep(5*time.Second - 1) // synctest
+		time.Sleep(5*time.Second - 1) // fake time
 		check("db", 0.2, true)
-		time.Sleep(time.Nanosecond) // synctest
+		time.Sleep(time.Nanosecond) // fake time
 		check("db", 0, false)
 		check("idle", 0, false)
 		set("db", 0.9, time.Minute)
 		set("db", 0.3, time.Second)
 		check("db", 0.3, true)
-		time.Sleep(time.Second) // synctest
+		time.Sleep(time.Second) // fake time
 		check("db", 0, false)
 		if got := g.Names(); !slices.Equal(got, []string{"db", "idle", "over", "process"}) {
 			t.Errorf("names %q", got)
@@ -89,7 +88,7 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// A function is asked each time; what it says that is no load is not fresh.
+// A function is called each time; an invalid load is not fresh.
 func TestFunc(t *testing.T) {
 	var g load.Gauges
 	if err := g.Set("db", 0.1, time.Minute); err != nil {

@@ -9,29 +9,28 @@ import (
 
 const (
 	measureEvery = time.Second
-	// measureFirst is after how long the first measurement ends, which has nothing to
-	// fall back on.
+	// measureFirst is the length of the first measurement, during which there is no earlier value.
 	measureFirst = 100 * time.Millisecond
-	// measureLate is after how long a measurement says nothing of the last second.
+	// measureLate is the time after which a measurement no longer describes the last second.
 	measureLate = 5 * time.Second
 )
 
-// process measures the load of this process, without a goroutine: whoever asks after
-// measureEvery has passed looks how much time was used since.
+// process measures the load of this process without a goroutine: the first call after measureEvery
+// computes the CPU time used since the last one.
 type process struct {
-	used func() (time.Duration, bool) // nil: of the system
+	used func() (time.Duration, bool) // nil: read from the system
 
 	last atomic.Pointer[sample]
-	mu   sync.Mutex // held to measure
+	mu   sync.Mutex // held while measuring
 }
 
-// sample is where a measurement ended and the next began.
+// sample is the end of one measurement and the start of the next.
 type sample struct {
-	at   time.Time
-	used time.Duration
-	told bool // used is known
-	load float64
-	ok   bool // load means something
+	at    time.Time
+	used  time.Duration
+	known bool // used is valid
+	load  float64
+	ok    bool // load is valid
 }
 
 // load returns the load at now.
@@ -50,7 +49,7 @@ func (p *process) load(now time.Time) (float64, bool) {
 	return last.load, last.ok
 }
 
-// due says whether the next measurement is to end at now.
+// due reports whether the next measurement ends at now.
 func (s *sample) due(now time.Time) bool {
 	if s == nil {
 		return true
@@ -59,15 +58,15 @@ func (s *sample) due(now time.Time) bool {
 	return age >= measureEvery || !s.ok && age >= measureFirst
 }
 
-// measure ends a measurement and begins the next.
+// measure ends a measurement and starts the next.
 func (p *process) measure(last *sample, now time.Time) {
 	read := p.used
 	if read == nil {
 		read = processorTime
 	}
 	used, ok := read()
-	next := &sample{at: now, used: used, told: ok}
-	if ok && last != nil && last.told && now.Sub(last.at) <= measureLate {
+	next := &sample{at: now, used: used, known: ok}
+	if ok && last != nil && last.known && now.Sub(last.at) <= measureLate {
 		span := now.Sub(last.at).Seconds() * float64(runtime.GOMAXPROCS(0))
 		next.load, next.ok = max(0, (used-last.used).Seconds())/span, true
 	}

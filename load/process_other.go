@@ -4,6 +4,5 @@ package load
 
 import "time"
 
-// processorTime would return the processor time that this process has used so far; the
-// standard library tells it on Unix alone.
+// processorTime returns false, because the standard library reports CPU time only on Unix.
 func processorTime() (time.Duration, bool) { return 0, false }

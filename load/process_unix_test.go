@@ -4,7 +4,7 @@ package load
 
 import "testing"
 
-// A process that works is seen to.
+// Busy computation increases the CPU time.
 func TestProcessorTime(t *testing.T) {
 	before, ok := processorTime()
 	if !ok {

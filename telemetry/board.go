@@ -10,7 +10,7 @@ import (
 	"stint/rule"
 )
 
-// counters are those of one rule, on a cache line of their own.
+// counters are the counters of one rule. They fill a cache line of their own.
 type counters struct {
 	domain, name string
 	allowed      atomic.Uint64
@@ -21,31 +21,31 @@ type counters struct {
 	degraded     atomic.Uint64
 }
 
-// board is where the counters of one table stand. It does not change once it is in
-// force, so a decision finds its counters without a lock: by the index of the rule.
+// board holds the counters of one table. It does not change once it is in use, so a decision finds
+// its counters without a lock, by the index of the rule.
 type board struct {
 	table     *rule.Table
 	byIndex   []*counters
 	byName    map[ruleName]*counters
-	all       []*counters // each once, in the order of the rules
-	gauges    []string    // the loads that rules ask
+	all       []*counters // without duplicates, in the order of the rules
+	gauges    []string    // names of the loads that rules use
 	unmatched map[string]*atomic.Uint64
-	listed    map[listName]*atomic.Uint64 // what lists decided
+	listed    map[listName]*atomic.Uint64 // decisions of lists
 }
 
-// catalogName is what all rules of a catalog are called together in a domain: a label
-// for each of a million would be too many.
+// catalogName is the rule label for all rules of a catalog in a domain; a label for each of a
+// million rules would be too many.
 const catalogName = "catalog"
 
 type ruleName struct{ domain, name string }
 
-// listName is what a list is known by over a reload.
+// listName identifies a list across reloads.
 type listName struct {
 	domain, name string
 	exempt       bool
 }
 
-// word returns the word of rule files for what the list does.
+// word returns the word for the effect of the list in rule files.
 func (l listName) word() string {
 	if l.exempt {
 		return "exempt"
@@ -53,7 +53,7 @@ func (l listName) word() string {
 	return "deny"
 }
 
-// newBoard returns the board of a table; what was there before keeps its counts.
+// newBoard returns the board of a table. It keeps the counters of the board before.
 func newBoard(table *rule.Table, before *board) *board {
 	b := &board{table: table, byName: map[ruleName]*counters{}, unmatched: map[string]*atomic.Uint64{}, listed: map[listName]*atomic.Uint64{}}
 	if before == nil {
@@ -92,8 +92,8 @@ func newBoard(table *rule.Table, before *board) *board {
 	return b
 }
 
-// of returns the counters of a rule, nil if the table in force has no such rule. A
-// rule of another table, decided while tables were swapped, is found by its name.
+// of returns the counters of a rule; nil if the current table has no such rule. A rule of another
+// table, decided during a reload, is found by its name.
 func (b *board) of(r *rule.Rule) *counters {
 	if b.table != nil && r.Index < len(b.byIndex) && b.table.Rules()[r.Index] == r {
 		return b.byIndex[r.Index]
@@ -101,7 +101,7 @@ func (b *board) of(r *rule.Rule) *counters {
 	return b.byName[ruleName{r.Domain, r.Name}]
 }
 
-// count counts the answer of one limit.
+// count counts the decision of one limit.
 func (m *Metrics) count(b *board, a *limiter.Asked) {
 	if a.Rule == nil || a.Cost == 0 {
 		return
@@ -132,8 +132,8 @@ func (m *Metrics) count(b *board, a *limiter.Asked) {
 	}
 }
 
-// ofCatalog returns the counters of all rules of a domain that stand in a catalog. They
-// are those of the rule of that name, should a table have one.
+// ofCatalog returns the counters for all catalog rules of a domain. If the table has a rule named
+// catalog, they are its counters.
 func (m *Metrics) ofCatalog(b *board, domain string) *counters {
 	if c := b.byName[ruleName{domain, catalogName}]; c != nil {
 		return c
@@ -154,7 +154,7 @@ func (m *Metrics) ofCatalog(b *board, domain string) *counters {
 	return all[domain]
 }
 
-// near says whether a fifth of the limit or less remains.
+// near reports whether at most a fifth of the limit remains.
 func near(d *stint.Decision) bool {
 	return d.Limit != stint.NoLimit && d.Remaining <= d.Limit/5
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Built says which version of the service runs: stint_build_info, which is always 1.
+// Built adds the metric stint_build_info with the version of the service; its value is always 1.
 func (m *Metrics) Built(version string) {
 	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stint_build_info",

@@ -12,8 +12,7 @@ import (
 	"stint/store/memory"
 )
 
-// All rules of a catalog are one series in a domain, also where a rule of a file has
-// that name.
+// All catalog rules of a domain are one series, even if a rule of a file has the same name.
 func TestCatalogIsOneSeries(t *testing.T) {
 	c := catalog.New(catalog.Options{Domain: "api"})
 	for _, r := range []catalog.Rule{

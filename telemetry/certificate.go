@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Certificate says where the end of the certificate of a listener is read from, whenever
-// metrics are. It is to be called once at most for each listener.
+// Certificate sets the function that returns the expiry of a listener's certificate. It is called
+// at each scrape. Call Certificate at most once for each listener.
 func (m *Metrics) Certificate(listener string, expiry func() time.Time) {
 	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "stint_certificate_expiry_timestamp_seconds",
@@ -16,9 +16,8 @@ func (m *Metrics) Certificate(listener string, expiry func() time.Time) {
 	}, func() float64 { return float64(expiry().Unix()) }))
 }
 
-// Connections says where the connections of a listener that are open, and how many were
-// refused so far, are read from, whenever metrics are. It is to be called once at most for
-// each listener.
+// Connections sets the functions that return the numbers of open and of refused connections of a
+// listener. They are called at each scrape. Call Connections at most once for each listener.
 func (m *Metrics) Connections(listener string, open func() int64, refused func() uint64) {
 	labels := prometheus.Labels{"listener": listener}
 	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -11,7 +11,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("stint_"+name, help, labels, nil)
 }
 
-// Every metric of the package.
+// The metrics of the package.
 var (
 	requestsDesc = desc("requests_total", "Requests that were decided, by verdict; error: the store could not decide.", "verdict")
 	degradedDesc = desc("degraded_total", "Requests that a failure policy answered because a limit could not be asked.")
@@ -58,7 +58,7 @@ var (
 	storeEvictedDesc = desc("store_evicted_total", "Keys that the store of this process gave up; over_limit forgives someone: raise its memory.", "reason")
 )
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		requestsDesc, degradedDesc, overDesc, listedDesc, storeErrDesc, latencyDesc,
@@ -71,7 +71,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	out := sink(ch)
 	out.counter(requestsDesc, m.allowed.Load(), "allowed")
@@ -160,7 +160,7 @@ func (m *Metrics) collectState(out sink) {
 	out.counter(storeEvictedDesc, s.EvictedOverLimit, "over_limit")
 }
 
-// collectLoads shows the gauges that the table in force asks.
+// collectLoads sends the gauges that the current rules use.
 func (m *Metrics) collectLoads(out sink) {
 	if m.load == nil {
 		return
@@ -174,14 +174,14 @@ func (m *Metrics) collectLoads(out sink) {
 	}
 }
 
-// sink is where metrics go.
+// sink receives metrics.
 type sink chan<- prometheus.Metric
 
 func (out sink) counter(d *prometheus.Desc, value uint64, labels ...string) {
 	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
 }
 
-// rule writes the counters of a rule.
+// rule sends the counters of a rule.
 func (out sink) rule(c *counters) {
 	out.counter(ruleAllowedDesc, c.allowed.Load(), c.domain, c.name)
 	out.counter(ruleDeniedDesc, c.denied.Load(), c.domain, c.name)

@@ -13,33 +13,33 @@ import (
 	"stint/rule"
 )
 
-// maxMissing is how many names of domains that no rule file has are counted by name; a
-// client chooses them, so the others count together.
+// maxMissing is the number of unknown domains that are counted by name. Clients choose these names,
+// so further ones are counted together.
 const maxMissing = 100
 
-// maxName is the most bytes of such a name.
+// maxName is the maximum length of such a name in bytes.
 const maxName = 128
 
-// others is the name under which those count.
+// others is the name for further unknown domains.
 const others = "others"
 
-// EnvoySources are counts that others keep.
+// EnvoySources are functions that return counts of other packages.
 type EnvoySources struct {
-	// Calls are the requests in Envoy's protocol so far.
+	// Calls returns the number of requests in Envoy's protocol.
 	Calls func() uint64
 
-	// Errors are those that were no requests, and those that the store could not decide;
-	// Shadowed those that passed only because of the global shadow mode.
+	// Errors returns the numbers of invalid requests, of requests that the store failed to decide,
+	// and of requests that passed only because of global shadow mode.
 	Errors func() (service, store, shadowed uint64)
 }
 
-// EnvoyStats counts decisions of all protocols under the names of envoyproxy/ratelimit, for the
-// dashboards and alerts that people have. It is safe for concurrent use.
+// EnvoyStats counts decisions of all protocols under the metric names of envoyproxy/ratelimit, for
+// existing dashboards and alerts. It is safe for concurrent use.
 //
-// Names are made of rules, and of what clients send where a rule says detailed_metric or
-// value_to_metric: at most a thousand of the latter, and what comes then counts for the rule. A limit that a descriptor brings is counted as override
-// of its domain. A denied request is charged nothing, and counts as over the limit with
-// what did not fit.
+// The names consist of the keys of rules, and of values of requests for rules with detailed_metric
+// or value_to_metric: at most a thousand such names, after which the counts go to the plain name of
+// the rule. A limit in a descriptor is counted as override of its domain. A denied request is
+// charged nothing; the part of it that exceeds the limit counts as over the limit.
 type EnvoyStats struct {
 	near    float64
 	sources EnvoySources
@@ -54,8 +54,8 @@ type EnvoyStats struct {
 
 var _ limiter.Observer = (*EnvoyStats)(nil)
 
-// NewEnvoyStats returns statistics that count what is above the part near of a limit as near it.
-// Sources that are nil count nothing.
+// NewEnvoyStats returns statistics that count units above the ratio near of a limit as near the
+// limit. Functions in sources may be nil.
 func NewEnvoyStats(near float64, sources EnvoySources) *EnvoyStats {
 	s := &EnvoyStats{near: near, sources: sources, missing: make(map[string]uint64)}
 	s.details.byPath = make(map[string]*envoyCounters)
@@ -63,13 +63,13 @@ func NewEnvoyStats(near float64, sources EnvoySources) *EnvoyStats {
 	return s
 }
 
-// Reloaded says that table is in force, from the start of the service on.
+// Reloaded records that table is in force. It must also be called at the start of the service.
 func (s *EnvoyStats) Reloaded(table *rule.Table) {
 	s.loads[1].Add(1)
 	s.current.Store(newEnvoyBoard(table, s.current.Load()))
 }
 
-// ReloadFailed says that a table was refused and the one before stays.
+// ReloadFailed records that a table was refused and the old one stays in force.
 func (s *EnvoyStats) ReloadFailed() { s.loads[0].Add(1) }
 
 // Decided counts one decision; see limiter.Observer.
@@ -96,7 +96,7 @@ func (s *EnvoyStats) Decided(v *limiter.Verdict, _ time.Duration, err error) {
 	}
 }
 
-// miss counts a request about a domain that no rule file has.
+// miss counts a request for an unknown domain.
 func (s *EnvoyStats) miss(domain string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,28 +107,28 @@ func (s *EnvoyStats) miss(domain string) {
 	if _, known := s.missing[domain]; !known && len(s.missing) >= maxMissing {
 		domain = others
 	}
-	s.missing[strings.Clone(domain)]++ // it may lie in memory that serves the next request
+	s.missing[strings.Clone(domain)]++ // cloned because the memory may be reused for the next request
 }
 
-// envoyBoard is where the counters of one table stand.
+// envoyBoard holds the counters of one table.
 type envoyBoard struct {
 	table     *rule.Table
 	byIndex   []*envoyCounters
-	all       []*envoyCounters // each once
+	all       []*envoyCounters // without duplicates
 	byPath    map[string]*envoyCounters
 	overrides map[string]*envoyCounters // by domain
 }
 
-// envoyCounters are those of one limit.
+// envoyCounters are the counters of one limit.
 type envoyCounters struct {
 	domain string
 	keys   []string
-	path   string // of both
+	path   string // domain and keys, joined
 
 	total, over, near, within, shadow atomic.Uint64
 }
 
-// newEnvoyBoard returns the board of a table; what was there before keeps its counts.
+// newEnvoyBoard returns the board of a table. It keeps the counters of the board before.
 func newEnvoyBoard(table *rule.Table, before *envoyBoard) *envoyBoard {
 	b := &envoyBoard{table: table, byPath: map[string]*envoyCounters{}, overrides: map[string]*envoyCounters{}}
 	if table == nil {
@@ -148,8 +148,8 @@ func newEnvoyBoard(table *rule.Table, before *envoyBoard) *envoyBoard {
 	return b
 }
 
-// counters returns fresh counters, or those of the same name that were there before. A
-// node with several limits has a number on all but the first.
+// counters returns the counters of the board before with the same name, or new ones. If a node has
+// several limits, all but the first have a number in their name.
 func (b *envoyBoard) counters(before *envoyBoard, domain string, keys []string) *envoyCounters {
 	c := &envoyCounters{domain: clean(domain), keys: keys}
 	last := keys[len(keys)-1]
@@ -168,7 +168,7 @@ func (b *envoyBoard) counters(before *envoyBoard, domain string, keys []string) 
 	return c
 }
 
-// level is a level of a rule as part of a name.
+// level returns a level of a rule as part of a name.
 func level(l *rule.Level) string {
 	if l.Value == "" {
 		return clean(l.Key)
@@ -176,7 +176,7 @@ func level(l *rule.Level) string {
 	return clean(l.Key) + "_" + clean(l.Value)
 }
 
-// clean replaces what StatsD reads as its own, and the dots of addresses.
+// clean replaces the special characters of StatsD and the dots of addresses.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == ':' || r == '|' || r == '\n' || r == '\r' {
@@ -187,8 +187,7 @@ func clean(text string) string {
 	return dotted.ReplaceAllStringFunc(text, func(address string) string { return strings.ReplaceAll(address, ".", "_") })
 }
 
-// of returns the counters of a rule, nil if the table in force has no such rule, as
-// while tables are swapped.
+// of returns the counters of a rule; nil if the current table has no such rule, as during a reload.
 func (b *envoyBoard) of(r *rule.Rule) *envoyCounters {
 	if b.table != nil && r.Index >= 0 && r.Index < len(b.byIndex) && b.table.Rules()[r.Index] == r {
 		return b.byIndex[r.Index]
@@ -196,8 +195,8 @@ func (b *envoyBoard) of(r *rule.Rule) *envoyCounters {
 	return nil
 }
 
-// count counts the answer of a limit. What remains is what did after a take that passed,
-// and before one that did not.
+// count counts the decision of a limit. Remaining is the value after an allowed take, or before a
+// denied one.
 func (c *envoyCounters) count(a *limiter.Asked, ratio float64) {
 	cost := int64(a.Cost)
 	c.total.Add(uint64(cost))
@@ -210,7 +209,7 @@ func (c *envoyCounters) count(a *limiter.Asked, ratio float64) {
 	}
 	fits := a.Remaining
 	if fits >= cost {
-		fits = 0 // something else than the count denied it
+		fits = 0 // denied for a reason other than the count
 	}
 	c.over.Add(uint64(cost - fits))
 	c.near.Add(above(near, used, used+fits))
@@ -219,7 +218,7 @@ func (c *envoyCounters) count(a *limiter.Asked, ratio float64) {
 	}
 }
 
-// above returns how much of what lies between two counts is above a threshold.
+// above returns how much of the range between two counts is above a threshold.
 func above(threshold, from, to int64) uint64 {
 	return uint64(max(0, to-max(from, threshold)))
 }

@@ -9,18 +9,18 @@ import (
 	"stint/rule"
 )
 
-// maxDetails is how many names may be made of what clients send.
+// maxDetails is the maximum number of names with values of requests.
 const maxDetails = 1000
 
-// details are the counters whose names hold values of requests.
+// details are the counters whose names contain values of requests.
 type details struct {
-	mu     sync.RWMutex // guards what follows
+	mu     sync.RWMutex // guards the fields below
 	byPath map[string]*envoyCounters
 	all    []*envoyCounters
 }
 
-// detailed returns the counters of a rule for a request: those with its values in their
-// names, where the rule asks for that, and there is room for more of them.
+// detailed returns the counters of a rule for a request: those with values of the request in their
+// name, if the rule asks for them and there are fewer than maxDetails names.
 func (s *EnvoyStats) detailed(b *envoyBoard, r *rule.Rule, v *limiter.Verdict, descriptor int) *envoyCounters {
 	plain := b.of(r)
 	if plain == nil || r.Index < 0 || !isDetailed(r) {
@@ -41,7 +41,7 @@ func (s *EnvoyStats) detailed(b *envoyBoard, r *rule.Rule, v *limiter.Verdict, d
 	return s.details.counters(plain, keys)
 }
 
-// isDetailed says whether names of a rule hold values of requests.
+// isDetailed reports whether names of a rule contain values of requests.
 func isDetailed(r *rule.Rule) bool {
 	if r.DetailedMetric {
 		return true
@@ -54,7 +54,7 @@ func isDetailed(r *rule.Rule) bool {
 	return false
 }
 
-// counters returns those of a name, or the plain ones where there are too many.
+// counters returns the counters of a name, or plain if there are too many names.
 func (d *details) counters(plain *envoyCounters, keys []string) *envoyCounters {
 	path := plain.domain + "." + strings.Join(keys, ".")
 	d.mu.RLock()
@@ -77,7 +77,7 @@ func (d *details) counters(plain *envoyCounters, keys []string) *envoyCounters {
 	return c
 }
 
-// list returns all that there are.
+// list returns all counters.
 func (d *details) list() []*envoyCounters {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

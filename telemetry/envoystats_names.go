@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// dotted is an address in a name, whose dots would be levels.
+// dotted matches an IPv4 address, whose dots would become levels of the name.
 var dotted = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 
-// statistics are what is counted of a limit.
+// statistics are the counters of a limit.
 var statistics = []struct {
 	name string
 	of   func(*envoyCounters) *atomic.Uint64
@@ -30,7 +30,7 @@ func limitDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("ratelimit_service_rate_limit_"+name, help, []string{"domain", "key1", "key2"}, nil)
 }
 
-// service are the counters beside those of limits.
+// service are the counters that do not belong to a limit.
 var (
 	errorDesc    = prometheus.NewDesc("ratelimit_service_should_rate_limit_error", "Calls that were answered by an error.", []string{"err_type"}, nil)
 	totalDesc    = prometheus.NewDesc("ratelimit_service_total_requests", "Calls.", []string{"grpc_method"}, nil)
@@ -40,10 +40,10 @@ var (
 	notFoundDesc = prometheus.NewDesc("ratelimit_service_rate_limit_domain_not_found", "Calls about a domain that no rule file has.", []string{"domain"}, nil)
 )
 
-// method is the one call that is counted.
+// method is the only method that is counted.
 const method = "ShouldRateLimit"
 
-// Counters yields all counters under their names in StatsD.
+// Counters yields all counters with their StatsD names.
 func (s *EnvoyStats) Counters(yield func(name string, total uint64)) {
 	const limits = "ratelimit.service.rate_limit."
 	for _, c := range s.limits() {
@@ -63,7 +63,7 @@ func (s *EnvoyStats) Counters(yield func(name string, total uint64)) {
 	yield("ratelimit_server."+method+".total_requests", s.calls())
 }
 
-// limits returns the counters of all limits, each name once.
+// limits returns the counters of all limits, with one entry for each name.
 func (s *EnvoyStats) limits() []*envoyCounters {
 	b := s.current.Load()
 	all := slices.Clone(b.all)
@@ -89,7 +89,7 @@ func (s *EnvoyStats) errors() (service, store, shadowed uint64) {
 	return s.sources.Errors()
 }
 
-// missed is how often a domain was asked for that is not there.
+// missed is the number of requests for an unknown domain.
 type missed struct {
 	domain string
 	count  uint64
@@ -104,15 +104,15 @@ func (s *EnvoyStats) misses() (list []missed) {
 	return list
 }
 
-// collector shows the statistics to Prometheus.
+// collector exports the statistics to Prometheus.
 type collector struct{ *EnvoyStats }
 
-// Register adds the statistics to a registry, under the names that envoyproxy/ratelimit
-// gives them there: a limit has its domain and the first level of its descriptor as
-// labels, and all further levels, with dots between, as key2.
+// Register adds the statistics to a registry, under the names that envoyproxy/ratelimit uses there:
+// the labels of a limit are its domain, the first level of its descriptor as key1, and all further
+// levels, joined by dots, as key2.
 func (s *EnvoyStats) Register(reg prometheus.Registerer) { reg.MustRegister(collector{s}) }
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, one := range statistics {
 		ch <- one.desc
@@ -122,7 +122,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	show := func(d *prometheus.Desc, value uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)

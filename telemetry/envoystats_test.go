@@ -36,7 +36,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 1}
 `
 
-// desk decides, and is counted.
+// desk is a limiter with statistics.
 type desk struct {
 	*limiter.Limiter
 	*EnvoyStats
@@ -54,7 +54,7 @@ func newDesk(t *testing.T) *desk {
 	return &desk{limiter.New(memory.New(memory.Options{}), table, limiter.Options{Observer: s}), s, t}
 }
 
-// ask asks about entries, KEY=VALUE,KEY=VALUE, at a cost.
+// ask decides entries, KEY=VALUE,KEY=VALUE, at a cost.
 func (d *desk) ask(domain, entries string, cost uint32) {
 	d.t.Helper()
 	one := limiter.Descriptor{Cost: cost}
@@ -62,14 +62,14 @@ func (d *desk) ask(domain, entries string, cost uint32) {
 		key, value, _ := strings.Cut(e, "=")
 		one.Entries = append(one.Entries, rule.Entry{Key: key, Value: value})
 	}
-	at := stint.Instant(1_800_000_000_000_000) // of microseconds: within an hour
+	at := stint.Instant(1_800_000_000_000_000) // in microseconds; all within the same hour
 	var v limiter.Verdict
 	if err := d.Decide(d.t.Context(), &limiter.Request{Domain: domain, Descriptors: []limiter.Descriptor{one}, At: at}, &v); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// counts returns what is above zero.
+// counts returns all counters above zero.
 func (d *desk) counts() map[string]uint64 {
 	all := map[string]uint64{}
 	d.Counters(func(name string, total uint64) {
@@ -80,14 +80,14 @@ func (d *desk) counts() map[string]uint64 {
 	return all
 }
 
-// The names and what is counted under them, as reference and users know them.
+// The names and counts are those of envoyproxy/ratelimit.
 func TestCounters(t *testing.T) {
 	d := newDesk(t)
 	for range 12 {
-		d.ask("d", "user=x", 1) // 10 pass, 2 of them near; 2 do not
+		d.ask("d", "user=x", 1) // 10 pass, 2 of them near the limit; 2 are denied
 	}
-	d.ask("d", "user=y", 12)                 // 10 would fit, and two do not
-	d.ask("d", "user=z", 9)                  // one of nine is near
+	d.ask("d", "user=y", 12)                 // 10 would fit, 2 exceed the limit
+	d.ask("d", "user=z", 9)                  // one of nine is near the limit
 	d.ask("d", "user=z", 0)                  // a peek
 	d.ask("d", "path=/login,ip=10.0.0.1", 3) // 2 would fit
 	d.ask("d", "path=/login,ip=10.0.0.2", 1) // unmatched
@@ -120,7 +120,7 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// Counts outlive a reload, and a limit that is gone is not counted.
+// Counts survive a reload; a removed limit is not counted.
 func TestReloaded(t *testing.T) {
 	d := newDesk(t)
 	d.ask("d", "user=x", 1)
@@ -131,7 +131,7 @@ func TestReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Swap(table)
-	d.ask("d", "user=x", 1) // not yet told
+	d.ask("d", "user=x", 1) // before Reloaded is called
 	d.Reloaded(table)
 	d.ask("d", "user=x", 1)
 	got := d.counts()
@@ -140,7 +140,7 @@ func TestReloaded(t *testing.T) {
 	}
 }
 
-// Names that clients make up are few.
+// The number of names that clients can create is limited.
 func TestMissingIsBounded(t *testing.T) {
 	d := newDesk(t)
 	for i := range 3 * maxMissing {
@@ -156,7 +156,7 @@ func TestMissingIsBounded(t *testing.T) {
 	}
 }
 
-// The names in Prometheus, and no series twice.
+// The names in Prometheus; no series is sent twice.
 func TestPrometheus(t *testing.T) {
 	d := newDesk(t)
 	d.ask("d", "user=x", 1)
@@ -190,7 +190,7 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// Counting a decision takes no memory.
+// Counting a decision does not allocate.
 func TestNoAllocations(t *testing.T) {
 	d := newDesk(t)
 	v := limiter.Verdict{Domain: "d", Asked: []limiter.Asked{{Rule: d.Table().Rules()[0], Cost: 1, Decision: stint.Decision{Allowed: true, Limit: 10, Remaining: 5}}}}
@@ -199,8 +199,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Names hold values of requests where rules ask for that: all of them, or those of a level,
-// and only so many; what comes then counts for the rule.
+// Names contain values of requests if rules ask for them, of all levels or of one. Their number is
+// limited; further requests count for the plain name.
 func TestDetails(t *testing.T) {
 	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(`
 domain: d
@@ -235,7 +235,7 @@ descriptors:
 	for i := range maxDetails + more - 2 {
 		d.ask("d", fmt.Sprintf("one=%d,b=y", i), 1)
 	}
-	d.ask("d", "all=x,b=10.0.0.1", 1) // one that is known still counts for itself
+	d.ask("d", "all=x,b=10.0.0.1", 1) // a known name still has its own counters
 	got, details := d.counts(), 0
 	for name := range got {
 		if strings.HasSuffix(name, ".total_hits") && name != "rate_limit.d.one.b.total_hits" {

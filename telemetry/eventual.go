@@ -2,28 +2,28 @@ package telemetry
 
 import "time"
 
-// EventualStats are the numbers of what this process decides by itself and tells one store
-// on the network afterwards.
+// EventualStats are the numbers of eventual rules in one store on the network: this process decides
+// their takes itself and sends the counts later.
 type EventualStats struct {
-	Keys        int64  // that are known here
-	Bytes       int64  // that they take
-	Unanswered  int64  // keys of messages that had no answer yet
-	Undecodable int64  // keys that the store was not told of, as it cannot read their states
-	Away        bool   // nothing comes through to some part of the store
-	Reads       uint64 // of keys that were not known
+	Keys        int64  // keys in memory
+	Bytes       int64  // memory of these keys
+	Unanswered  int64  // keys in messages without an answer yet
+	Undecodable int64  // keys whose counts were not sent, because the store cannot read their states
+	Away        bool   // some part of the store does not answer
+	Reads       uint64 // reads of keys that were not in memory
 	Forwarded   uint64 // calls that the store decided
-	Messages    uint64 // to the store, about many keys each
-	Repeated    uint64 // keys in these that had no answer before
-	Units       uint64 // that the store was told of
-	Peeks       uint64 // keys in messages of which nothing was taken here
-	Evicted     uint64 // keys that went to make room
-	Refused     uint64 // keys that found none, and were decided by the store
+	Messages    uint64 // messages to the store, each with many keys
+	Repeated    uint64 // keys sent again because an earlier message had no answer
+	Units       uint64 // units sent to the store
+	Peeks       uint64 // keys in messages that had no new units
+	Evicted     uint64 // keys evicted to make room
+	Refused     uint64 // keys without room, which the store decided
 
-	Exchange time.Duration // how long the last one took
+	Exchange time.Duration // duration of the last exchange
 }
 
-// Eventual says where the numbers of eventual rules are read from, those of each store,
-// whenever metrics are. It is to be called once at most.
+// Eventual sets the function that returns the numbers of eventual rules, one element for each
+// store. It is called at each scrape. Call Eventual at most once.
 func (m *Metrics) Eventual(read func() []EventualStats) {
 	m.reg.MustRegister(numbers[eventualSum]{eventualNumbers, func(tell func(*eventualSum, ...string)) {
 		var s eventualSum
@@ -37,7 +37,7 @@ func (m *Metrics) Eventual(read func() []EventualStats) {
 // eventualSum is the sum over all stores.
 type eventualSum struct {
 	EventualStats
-	away int // stores
+	away int // number of stores that are away
 }
 
 func (s *eventualSum) add(one *EventualStats) {
@@ -59,7 +59,7 @@ func (s *eventualSum) add(one *EventualStats) {
 	s.Exchange = max(s.Exchange, one.Exchange)
 }
 
-// eventualNumbers are the metrics of that.
+// eventualNumbers are the metrics of eventual rules.
 var eventualNumbers = []number[eventualSum]{
 	gauge("eventual_keys", "Keys of eventual rules that are known here.", func(s *eventualSum) float64 { return float64(s.Keys) }),
 	gauge("eventual_bytes", "Bytes that they take.", func(s *eventualSum) float64 { return float64(s.Bytes) }),

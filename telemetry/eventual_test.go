@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What several stores are told is shown together.
+// The numbers of several stores are added.
 func TestEventual(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.Eventual(func() []EventualStats {

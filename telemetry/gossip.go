@@ -1,25 +1,24 @@
 package telemetry
 
-// GossipStats are the numbers of what nodes tell each other about limits that say
-// coordination: gossip.
+// GossipStats are the numbers of the messages between nodes for limits with coordination: gossip.
 type GossipStats struct {
-	Keys          int64  // of which this process knows something
-	Peers         int64  // nodes that it tells
-	Sent          uint64 // messages, one for each peer
+	Keys          int64  // keys with counts in this process
+	Peers         int64  // nodes that receive its messages
+	Sent          uint64 // messages sent, one for each peer
 	SentBytes     uint64
-	Pairs         uint64 // counts that had changed and were told, whoever they went to
-	Received      uint64 // messages
+	Pairs         uint64 // changed counts that were sent, independent of the number of receivers
+	Received      uint64 // messages received
 	ReceivedBytes uint64
-	Repairs       uint64 // times that it asked for what it had missed
-	Damaged       uint64 // messages that could not be read
+	Repairs       uint64 // requests for missed messages
+	Damaged       uint64 // messages that could not be decoded
 	Foreign       uint64 // messages in the format of another release
-	Evicted       uint64 // keys that were forgotten as there were too many
-	Asked         uint64 // questions to one peer about one take
-	Refused       uint64 // nodes without the key
+	Evicted       uint64 // keys evicted because there were too many
+	Asked         uint64 // queries to one peer about one take
+	Refused       uint64 // messages from nodes without the shared key
 }
 
-// Gossip says where the numbers of gossip are read from whenever metrics are. It is to be
-// called once at most.
+// Gossip sets the function that returns the numbers of gossip. It is called at each scrape. Call
+// Gossip at most once.
 func (m *Metrics) Gossip(read func() GossipStats) {
 	m.reg.MustRegister(numbers[GossipStats]{gossipNumbers, func(tell func(*GossipStats, ...string)) {
 		s := read()
@@ -27,7 +26,7 @@ func (m *Metrics) Gossip(read func() GossipStats) {
 	}})
 }
 
-// gossipNumbers are the metrics of these.
+// gossipNumbers are the metrics of gossip.
 var gossipNumbers = []number[GossipStats]{
 	gauge("gossip_keys", "Keys of which this process took something, or heard that others did.", func(s *GossipStats) float64 { return float64(s.Keys) }),
 	gauge("gossip_peers", "Nodes that this process tells what it took.", func(s *GossipStats) float64 { return float64(s.Peers) }),

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// The buckets of the histogram are powers of two of nanoseconds, from 2^firstBucket
-// (128 ns) to 2^lastBucket (1.07 s), and one above.
+// The upper bounds of the buckets are powers of two of nanoseconds, from 2^firstBucket (128 ns) to
+// 2^lastBucket (1.07 s); one more bucket has no bound.
 const (
 	firstBucket = 7
 	lastBucket  = 30
 	buckets     = lastBucket - firstBucket + 2
 )
 
-// histogram counts durations. Its shards keep processors from waiting for each
-// other's cache lines.
+// histogram counts durations. It has several shards, so that CPUs do not compete for the same cache
+// lines.
 type histogram struct {
 	shards [8]shard
 }
 
 type shard struct {
 	counts [buckets]atomic.Uint64
-	sum    atomic.Uint64 // nanoseconds
+	sum    atomic.Uint64 // in nanoseconds
 	_      [64]byte
 }
 
-// observe counts a duration that is not negative.
+// observe counts a duration, which must not be negative.
 func (h *histogram) observe(d time.Duration) {
 	bucket := 0
 	if d > 1<<firstBucket {
@@ -38,8 +38,8 @@ func (h *histogram) observe(d time.Duration) {
 	s.sum.Add(uint64(d))
 }
 
-// read returns the count of each bucket with all below it, keyed by its upper bound
-// in seconds, and count and sum of all.
+// read returns the count and sum of all durations, and the cumulative count of each bucket by its
+// upper bound in seconds.
 func (h *histogram) read() (count uint64, sum float64, below map[float64]uint64) {
 	below = make(map[float64]uint64, buckets-1)
 	for bucket := range buckets {

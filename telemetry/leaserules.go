@@ -1,19 +1,19 @@
 package telemetry
 
-// LeaseRule are the numbers of one leased rule, of one store on the network.
+// LeaseRule are the numbers of one leased rule in one store on the network.
 type LeaseRule struct {
 	Domain, Rule string
-	Held         int64  // units that were lent to this process and are not spent
-	Idle         int64  // of these, the units of keys that nobody asks for at present
+	Held         int64  // unspent units lent to this process
+	Idle         int64  // part of Held for keys without current requests
 	Asks         uint64 // takes that the store decided
-	Reported     uint64 // keys of which it was told besides
-	Lent         uint64 // units that were lent
-	Returned     uint64 // units of these that were given back unspent
-	Own          uint64 // takes that were charged to what this process has to itself
+	Reported     uint64 // keys reported to the store in addition
+	Lent         uint64 // units lent in total
+	Returned     uint64 // units of these that were returned unspent
+	Own          uint64 // takes charged to the share of this process
 }
 
-// LeaseRules says where the numbers of each leased rule are read from, whenever metrics are.
-// A rule may come several times, once from each store. It is to be called once at most.
+// LeaseRules sets the function that returns the numbers of leased rules. A rule may occur several
+// times, once for each store. The function is called at each scrape. Call LeaseRules at most once.
 func (m *Metrics) LeaseRules(read func() []LeaseRule) {
 	m.reg.MustRegister(numbers[leaseRule]{leaseRuleNumbers, func(tell func(*leaseRule, ...string)) {
 		board := m.current.Load()
@@ -29,10 +29,10 @@ func (m *Metrics) LeaseRules(read func() []LeaseRule) {
 // leaseRule is the sum over all stores.
 type leaseRule struct {
 	LeaseRule
-	decided uint64 // takes of it in this process
+	decided uint64 // takes of the rule in this process
 }
 
-// leaseRulesOf adds up what each store says of each rule.
+// leaseRulesOf adds the numbers of all stores for each rule.
 func leaseRulesOf(all []LeaseRule) map[ruleName]*leaseRule {
 	sums := map[ruleName]*leaseRule{}
 	for _, one := range all {
@@ -52,7 +52,7 @@ func leaseRulesOf(all []LeaseRule) map[ruleName]*leaseRule {
 	return sums
 }
 
-// leaseRuleNumbers are the metrics of these.
+// leaseRuleNumbers are the metrics of leased rules.
 var leaseRuleNumbers = []number[leaseRule]{
 	gauge("lease_rule_held_units", "Units of a leased rule that were lent to this process and are not spent.", func(s *leaseRule) float64 { return float64(s.Held) }, "domain", "rule"),
 	gauge("lease_rule_idle_units", "Units of these of keys that nobody asks for at present.", func(s *leaseRule) float64 { return float64(s.Idle) }, "domain", "rule"),

@@ -1,20 +1,20 @@
 package telemetry
 
-// LeaseStats are the numbers of what one store on the network lent to this process, so that
-// it decides busy keys of leased rules by itself.
+// LeaseStats are the numbers of the units that one store on the network has lent to this process,
+// which uses them to decide busy keys of leased rules itself.
 type LeaseStats struct {
-	Keys     int64  // that are busy
-	Held     int64  // units of them that this process holds and has not spent
-	Idle     int64  // of these, the units of keys that nobody asks for at present
-	Asks     uint64 // calls about leased rules that the store decided
-	Messages uint64 // what else was told it about what this process holds
-	Repeated uint64 // keys in these that had no answer before
-	Lent     uint64 // units that were lent
-	Returned uint64 // units of these that were given back unspent
+	Keys     int64  // busy keys
+	Held     int64  // unspent units lent to this process
+	Idle     int64  // part of Held for keys without current requests
+	Asks     uint64 // calls of leased rules that the store decided
+	Messages uint64 // messages to the store with reports of units
+	Repeated uint64 // keys sent again because an earlier message had no answer
+	Lent     uint64 // units lent in total
+	Returned uint64 // units of these that were returned unspent
 }
 
-// Leases says where the numbers of leases are read from, those of each store, whenever
-// metrics are. It is to be called once at most.
+// Leases sets the function that returns the numbers of leases, one element for each store. It is
+// called at each scrape. Call Leases at most once.
 func (m *Metrics) Leases(read func() []LeaseStats) {
 	m.reg.MustRegister(numbers[LeaseStats]{leaseNumbers, func(tell func(*LeaseStats, ...string)) {
 		var s LeaseStats
@@ -32,7 +32,7 @@ func (m *Metrics) Leases(read func() []LeaseStats) {
 	}})
 }
 
-// leaseNumbers are the metrics of these.
+// leaseNumbers are the metrics of leases.
 var leaseNumbers = []number[LeaseStats]{
 	gauge("lease_keys", "Busy keys of leased rules, which this process decides by itself.", func(s *LeaseStats) float64 { return float64(s.Keys) }),
 	gauge("lease_held_units", "Units that were lent to this process and are not spent.", func(s *LeaseStats) float64 { return float64(s.Held) }),

@@ -9,7 +9,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// What several stores lent is shown together.
+// The numbers of several stores are added.
 func TestLeases(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.Leases(func() []LeaseStats {
@@ -31,8 +31,8 @@ func TestLeases(t *testing.T) {
 		stint_lease_repeated_total 1`)
 }
 
-// Each leased rule is a series, whichever store lent it, and what it costs the store is told
-// for each of its decisions.
+// Each leased rule is one series, whichever store lent its units. The metrics show how many calls
+// to the store each of its decisions costs.
 func TestLeaseRules(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.LeaseRules(func() []LeaseRule {

@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// number is a metric of one of the numbers of S.
+// number is the metric for one field of S.
 type number[S any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -17,21 +17,20 @@ func counter[S any](name, help string, of func(*S) uint64, labels ...string) num
 	return number[S]{desc(name, help, labels...), prometheus.CounterValue, func(s *S) float64 { return float64(of(s)) }}
 }
 
-// numbers collects metrics of what is read whenever metrics are: once, or for each set of
-// labels.
+// numbers is a collector that reads an S at each scrape: one, or one for each set of labels.
 type numbers[S any] struct {
 	all  []number[S]
 	read func(tell func(s *S, labels ...string))
 }
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (n numbers[S]) Describe(ch chan<- *prometheus.Desc) {
 	for _, one := range n.all {
 		ch <- one.desc
 	}
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (n numbers[S]) Collect(ch chan<- prometheus.Metric) {
 	n.read(func(s *S, labels ...string) {
 		for _, one := range n.all {

@@ -8,8 +8,8 @@ import (
 	"stint/rule"
 )
 
-// What passes in the part that elastic or soft adds is counted as over, a pool that
-// the request names is not unmatched, and settling an answer is no other decision.
+// Requests in the part that elastic or soft adds count as over; a pool does not count as unmatched;
+// and settling a response does not count as a decision.
 func TestPoliciesAreCounted(t *testing.T) {
 	s := newService(t, parse(t, `
 domain: api
@@ -24,8 +24,8 @@ descriptors:
   - key: login
     rate_limit: {requests: 2, per: 1h, count: responses, statuses: [401]}
 `))
-	s.ask(t, "api", "user", "a", 1, 5)   // 2 of its own, 2 that are lent, 1 denied
-	s.ask(t, "api", "gentle", "a", 1, 7) // 4, 2 of the soft part, 1 denied
+	s.ask(t, "api", "user", "a", 1, 5)   // 2 of its own units, 2 borrowed, 1 denied
+	s.ask(t, "api", "gentle", "a", 1, 7) // 4 plain, 2 of the soft part, 1 denied
 	s.ask(t, "api", "user", "a", 0, 3)
 	both := limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{
 		{Entries: []rule.Entry{{Key: "user", Value: "b"}}, Cost: 1}, {Entries: []rule.Entry{{Key: "all", Value: "x"}}, Cost: 1},

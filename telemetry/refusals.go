@@ -1,18 +1,17 @@
 package telemetry
 
-// RefusalStats are the numbers of refusals of a store on the network that this process
-// remembers.
+// RefusalStats are the numbers of the deny cache, which stores refusals of a store on the network.
 type RefusalStats struct {
-	Answered uint64 // calls that were answered from memory
-	Keys     int64  // that are remembered
-	Bytes    int64  // that they take
-	Dropped  uint64 // keys that were forgotten before their time
-	Lost     uint64 // times that the notices of other processes ceased to arrive
-	Heard    bool   // they arrive; where they do not, nothing is answered from memory
+	Answered uint64 // calls answered from the cache
+	Keys     int64  // keys in the cache
+	Bytes    int64  // memory of these keys
+	Dropped  uint64 // keys evicted before their retry time
+	Lost     uint64 // times that notices of other processes stopped arriving
+	Heard    bool   // notices arrive; otherwise the cache is not used
 }
 
-// Refusals says where the numbers of remembered refusals are read from, whenever metrics
-// are. It is to be called once at most.
+// Refusals sets the function that returns the numbers of the deny cache. It is called at each
+// scrape. Call Refusals at most once.
 func (m *Metrics) Refusals(read func() RefusalStats) {
 	m.reg.MustRegister(numbers[RefusalStats]{refusalNumbers, func(tell func(*RefusalStats, ...string)) {
 		s := read()
@@ -20,7 +19,7 @@ func (m *Metrics) Refusals(read func() RefusalStats) {
 	}})
 }
 
-// refusalNumbers are the metrics of these.
+// refusalNumbers are the metrics of the deny cache.
 var refusalNumbers = []number[RefusalStats]{
 	counter("refusals_answered_total", "Calls that were refused from memory, without asking the store on the network.", func(s *RefusalStats) uint64 { return s.Answered }),
 	gauge("refusals_keys", "Keys whose refusal is remembered.", func(s *RefusalStats) float64 { return float64(s.Keys) }),

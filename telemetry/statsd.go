@@ -12,26 +12,24 @@ import (
 	"time"
 )
 
-// StatsDSchemes are the beginnings of a URL for NewStatsD: UDP, TCP, and UDP with tags in the form
-// of DogStatsD.
+// StatsDSchemes are the URL schemes that NewStatsD accepts: UDP, TCP, and UDP with tags in the
+// format of DogStatsD.
 var StatsDSchemes = []string{"udp", "tcp", "dogstatsd"}
 
 const (
-	// packet is the most bytes that are sent at once over UDP: they fit into a frame of
-	// Ethernet.
+	// packet is the maximum size of a UDP packet in bytes; it fits into an Ethernet frame.
 	packet = 1432
 
-	// patience is how long sending may take.
-	patience = 2 * time.Second
+	// sendTimeout is the timeout for sending.
+	sendTimeout = 2 * time.Second
 )
 
-// StatsD sends counters to one address, as lines of text over UDP or TCP. It belongs to one
-// goroutine. The format is one line for each counter, NAME:DELTA|c, so there is nothing that a
-// client library would know better.
+// StatsD sends counters to one address, as lines of text over UDP or TCP. It must not be used by
+// several goroutines at once. The format is one line NAME:DELTA|c for each counter, which needs no
+// client library.
 //
-// Over TCP what could not be sent is part of the next sending: nothing is lost, and
-// little is counted twice, namely what a connection took before it broke. UDP tells
-// nobody whether anything arrived.
+// Over TCP, what could not be sent is sent the next time: nothing is lost, and at most the data
+// that a broken connection had accepted is counted twice. Over UDP, lost packets are not noticed.
 type StatsD struct {
 	network, address string
 	tags             []string // NAME:VALUE
@@ -39,13 +37,13 @@ type StatsD struct {
 	log              *slog.Logger
 
 	conn   net.Conn
-	sent   map[string]uint64 // of each counter
-	failed bool              // the last time; it is logged once
+	sent   map[string]uint64 // value last sent of each counter
+	failed bool              // the last attempt failed; logged once
 }
 
-// NewStatsD returns a sender to a URL of one of the StatsDSchemes. It connects when it has something
-// to send. Tags, NAME:VALUE, stand on every counter: in StatsD as part of its name,
-// NAME.__TAG=VALUE, in DogStatsD behind it.
+// NewStatsD returns a sender to a URL with one of the StatsDSchemes. It connects when there is
+// something to send. The tags, NAME:VALUE, are added to every counter: in StatsD to its name as
+// NAME.__TAG=VALUE, in DogStatsD after the value.
 func NewStatsD(target string, tags []string, log *slog.Logger) *StatsD {
 	s := &StatsD{network: "udp", tags: tags, log: log, sent: make(map[string]uint64)}
 	if u, err := url.Parse(target); err == nil {
@@ -57,7 +55,7 @@ func NewStatsD(target string, tags []string, log *slog.Logger) *StatsD {
 	return s
 }
 
-// Send sends by how much each counter has grown since it was last sent.
+// Send sends the increase of each counter since it was last sent.
 func (s *StatsD) Send(ctx context.Context, counters func(yield func(name string, total uint64))) {
 	var out bytes.Buffer
 	pending := make(map[string]uint64)
@@ -80,7 +78,7 @@ func (s *StatsD) Send(ctx context.Context, counters func(yield func(name string,
 	s.report(err)
 }
 
-// line is one counter.
+// line returns the line of one counter.
 func (s *StatsD) line(name string, delta uint64) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -97,9 +95,9 @@ func (s *StatsD) line(name string, delta uint64) string {
 	return b.String()
 }
 
-// write sends what is in out, and notes that the counters in pending were.
+// write sends the data in out, and records that the counters in pending were sent.
 func (s *StatsD) write(ctx context.Context, out *bytes.Buffer, pending map[string]uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	var err error
 	if s.conn == nil {
@@ -125,7 +123,7 @@ func (s *StatsD) write(ctx context.Context, out *bytes.Buffer, pending map[strin
 	return nil
 }
 
-// report logs that nothing can be sent, or that it can be again, once.
+// report logs once that sending fails, and once that it works again.
 func (s *StatsD) report(err error) {
 	switch {
 	case err != nil && !s.failed:
@@ -137,7 +135,7 @@ func (s *StatsD) report(err error) {
 	s.failed = err != nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *StatsD) Close() {
 	if s.conn != nil {
 		s.conn.Close()

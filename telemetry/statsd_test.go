@@ -13,7 +13,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// sentCounters are totals in their order.
+// sentCounters are totals in order.
 type sentCounters []struct {
 	name  string
 	total uint64
@@ -25,7 +25,7 @@ func (c sentCounters) each(yield func(string, uint64)) {
 	}
 }
 
-// Over UDP counters are sent by how much they have grown, as many as fit in a packet.
+// Over UDP the increases of counters are sent, as many as fit into a packet.
 func TestUDP(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	testkit.Must(t, err)
@@ -52,7 +52,7 @@ func TestUDP(t *testing.T) {
 		if got := receive(); got != test.want {
 			t.Errorf("%s %v: %q, want %q", test.scheme, test.tags, got, test.want)
 		}
-		s.Send(t.Context(), sentCounters{{"a.b", 3}, {"c", 1}}.each) // nothing is sent
+		s.Send(t.Context(), sentCounters{{"a.b", 3}, {"c", 1}}.each) // no increase: nothing is sent
 		s.Send(t.Context(), sentCounters{{"a.b", 5}, {"c", 1}}.each)
 		if got := receive(); !strings.HasPrefix(got, "a.b") || !strings.Contains(got, ":2|c") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: then %q", test.scheme, got)
@@ -78,7 +78,7 @@ func TestUDP(t *testing.T) {
 	}
 }
 
-// Over TCP what could not be sent is sent later, and that is logged once.
+// Over TCP, data that could not be sent is sent later, and the failure is logged once.
 func TestTCP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)

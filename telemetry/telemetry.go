@@ -1,7 +1,7 @@
-// Package telemetry turns what the service does into Prometheus metrics.
+// Package telemetry exports Prometheus metrics of the service.
 //
-// Series are counted by rules, domains and listeners of the configuration, never by
-// what a client sends: a million new keys add no series and no memory.
+// The number of series depends on the rules, domains and listeners of the configuration, never on
+// what clients send: a million new keys add no series and no memory.
 package telemetry
 
 import (
@@ -19,31 +19,30 @@ import (
 	"stint/rule"
 )
 
-// Metrics counts decisions and what happens around them. It is safe for concurrent
-// use.
+// Metrics counts decisions and other events of the service. It is safe for concurrent use.
 //
-// A decision costs a few atomic additions on counters that its rule already points
-// to; names and labels are put together only when someone reads them. Rules and lists
-// keep their counts over a reload as long as one of the same domain and name is
-// there. Before the first [Metrics.Reloaded], rules are not counted.
+// Counting a decision takes a few atomic additions on counters that are found by the index of the
+// rule; names and labels are built only at a scrape. Rules and lists keep their counts across
+// reloads as long as one with the same domain and name exists. Rules are not counted before the
+// first [Metrics.Reloaded].
 //
-// A peek (cost 0) counts for no rule: nothing was asked for.
+// A peek (cost 0) is not counted for its rule.
 type Metrics struct {
 	reg     prometheus.Registerer
 	current atomic.Pointer[board]
 
-	// catalogs are the counters of rules that stand in no table, by domain. Their number
-	// is that of the domains in rules, whatever clients send.
+	// catalogs are the counters for catalog rules, by domain. Their number is limited by the
+	// domains of rules, whatever clients send.
 	catalogs atomic.Pointer[map[string]*counters]
 
 	latency histogram
 
-	allowed, denied, failed   atomic.Uint64 // whole requests
-	degraded, over, unmatched atomic.Uint64 // unmatched: in domains that no table has
+	allowed, denied, failed   atomic.Uint64 // counts of requests
+	degraded, over, unmatched atomic.Uint64 // unmatched: for unknown domains only
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	reloads   [2]uint64  // failed, succeeded
-	reloaded  time.Time  // the last success
+	reloaded  time.Time  // time of the last success
 	reloadOK  bool
 	listeners map[string]bool
 	store     func() StoreStats
@@ -52,18 +51,18 @@ type Metrics struct {
 	load      func(gauge string) (load float64, fresh bool)
 
 	saves      [2]uint64 // failed, succeeded
-	saved      time.Time // the last success
-	saveFailed bool      // the last one
+	saved      time.Time // time of the last success
+	saveFailed bool      // whether the last save failed
 }
 
-// Metrics is an observer of decisions and a collector of metrics.
+// Metrics observes decisions and is a Prometheus collector.
 var (
 	_ limiter.Observer     = (*Metrics)(nil)
 	_ prometheus.Collector = (*Metrics)(nil)
 )
 
-// New returns metrics that are registered with reg. It panics where reg holds
-// Stint's metrics already: that is two services on one registry.
+// New returns metrics that are registered with reg. It panics if reg already has Stint's metrics;
+// two services must not share a registry.
 func New(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{reg: reg, listeners: map[string]bool{}}
 	m.current.Store(newBoard(nil, nil))
@@ -72,18 +71,17 @@ func New(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// NewRegistry returns a registry with the metrics of the Go runtime and of the
-// process, to be given to [New].
+// NewRegistry returns a registry with the metrics of the Go runtime and of the process, for [New].
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
 }
 
-// Add adds more metrics, of somebody who knows how to register them.
+// Add registers further metrics.
 func (m *Metrics) Add(more interface{ Register(prometheus.Registerer) }) { more.Register(m.reg) }
 
-// Handler serves all metrics of the registry, in the format that the reader asks for.
+// Handler serves all metrics of the registry, in the format that the client asks for.
 func (m *Metrics) Handler() http.Handler {
 	gatherer, ok := m.reg.(prometheus.Gatherer)
 	if !ok {
@@ -92,7 +90,8 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})
 }
 
-// Reloaded says that table is in force since at, from the start of the service on.
+// Reloaded records that table is in force since at. It must also be called at the start of the
+// service.
 func (m *Metrics) Reloaded(table *rule.Table, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +100,7 @@ func (m *Metrics) Reloaded(table *rule.Table, at time.Time) {
 	m.reloaded, m.reloadOK = at, true
 }
 
-// ReloadFailed says that a table was refused and the one before stays.
+// ReloadFailed records that a table was refused and the old one stays in force.
 func (m *Metrics) ReloadFailed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,7 +108,7 @@ func (m *Metrics) ReloadFailed() {
 	m.reloadOK = false
 }
 
-// Listener says whether the listener of that name, such as http, accepts calls.
+// Listener records whether the listener with this name, such as http, accepts calls.
 func (m *Metrics) Listener(name string, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,28 +117,28 @@ func (m *Metrics) Listener(name string, open bool) {
 
 // StoreStats are the numbers of an in-memory store.
 type StoreStats struct {
-	Keys  int64 // how many it holds
-	Bytes int64 // what they and their tables take
-	// Keys that were given up: their state was that of an untouched one; they were
-	// below their limit and made room; the same above it, which forgives someone.
+	Keys  int64 // number of keys
+	Bytes int64 // memory of the keys and tables
+	// Evicted keys: those whose state was expired; those below their limit, to make room; and those
+	// above their limit, to make room, which then have their full limit again.
 	EvictedExpired, EvictedIdle, EvictedOverLimit uint64
 }
 
-// Store says where the numbers of the store are read from, whenever metrics are.
+// Store sets the function that returns the numbers of the store. It is called at each scrape.
 func (m *Metrics) Store(read func() StoreStats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.store = read
 }
 
-// Load says where the gauges that rules ask are read from, whenever metrics are.
+// Load sets the function that returns the gauges that rules use. It is called at each scrape.
 func (m *Metrics) Load(read func(gauge string) (load float64, fresh bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.load = read
 }
 
-// Saved says that the counts were written to the state file at a time, or why not.
+// Saved records that the state file was written at a time, or the error.
 func (m *Metrics) Saved(at time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,41 +153,41 @@ func (m *Metrics) Saved(at time.Time, err error) {
 
 // SharedStats are the numbers of a store on the network.
 type SharedStats struct {
-	Away bool // it does not answer, and failure policies do
-	// Calls that it did not answer in time, that it failed otherwise, that were not put to it
-	// while it was away, and of which it could not read some state.
+	Away bool // it does not answer, so failure policies decide
+	// Calls without an answer in time; calls that failed otherwise; calls not sent because the
+	// store was away; and calls with a state that it could not read.
 	Timeouts, Errors, Spared, Undecodable uint64
 
-	// Lost is how often a server had forgotten counts.
+	// Lost is the number of times that a server lost counts.
 	Lost uint64
 
-	// Servers are those that hold its keys.
+	// Servers are the servers of the store.
 	Servers []ServerStats
 }
 
-// ServerStats say how a server of such a store is.
+// ServerStats is the state of one server of the store.
 type ServerStats struct {
 	Name string
 	Away bool
 }
 
-// Shared says where the numbers of the store on the network are read from.
+// Shared sets the function that returns the numbers of the store on the network.
 func (m *Metrics) Shared(read func() SharedStats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.shared = read
 }
 
-// CatalogStats are the numbers of the rules that stand beside those of files.
+// CatalogStats are the numbers of the rules per API.
 type CatalogStats struct {
 	Rules      int
-	Generation uint64 // how often this process has put a change in force
-	Hash       string // of all rules
-	Refused    uint64 // loads of their files that were refused
-	LastFailed bool   // the last one was
+	Generation uint64 // number of changes put in force
+	Hash       string // hash of all rules
+	Refused    uint64 // number of refused loads of their files
+	LastFailed bool   // whether the last load was refused
 }
 
-// Catalog says where the numbers of the catalog are read from, whenever metrics are.
+// Catalog sets the function that returns the numbers of the catalog. It is called at each scrape.
 func (m *Metrics) Catalog(read func() CatalogStats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -46,7 +46,7 @@ func parse(t testing.TB, files ...string) *rule.Table {
 	return table
 }
 
-// service is a limiter that is counted.
+// service is a limiter with metrics.
 type service struct {
 	*limiter.Limiter
 	metrics *Metrics
@@ -61,7 +61,7 @@ func newService(t testing.TB, table *rule.Table) *service {
 	return &service{l, m, reg}
 }
 
-// ask puts one descriptor of one entry n times.
+// ask decides one descriptor with one entry n times.
 func (s *service) ask(t testing.TB, domain, key, value string, cost uint32, n int) {
 	t.Helper()
 	req := limiter.Request{Domain: domain, Descriptors: []limiter.Descriptor{{Entries: []rule.Entry{{Key: key, Value: value}}, Cost: cost}}}
@@ -73,7 +73,7 @@ func (s *service) ask(t testing.TB, domain, key, value string, cost uint32, n in
 	}
 }
 
-// series counts all series of the registry, which checks that they are sound.
+// series returns the number of all series of the registry; it fails if one is invalid.
 func (s *service) series(t *testing.T) int {
 	t.Helper()
 	families, err := s.reg.Gather()
@@ -87,7 +87,7 @@ func (s *service) series(t *testing.T) int {
 	return n
 }
 
-// expect wants each of these lines among the metrics.
+// expect checks that each of these lines is in the metrics.
 func (s *service) expect(t *testing.T, want string) {
 	t.Helper()
 	got := scrape(t, s.metrics)
@@ -126,7 +126,7 @@ func scrape(t testing.TB, m *Metrics) string {
 func TestCounts(t *testing.T) {
 	s := newService(t, parse(t, rules))
 	s.ask(t, "api", "user", "a", 1, 7) // 5 pass, the last two of them near the limit; 2 are denied
-	s.ask(t, "api", "user", "a", 0, 9) // peeks count for no rule
+	s.ask(t, "api", "user", "a", 0, 9) // peeks are not counted for a rule
 	s.ask(t, "api", "shadow", "a", 1, 3)
 	s.ask(t, "api", "free", "a", 1, 2)
 	s.ask(t, "api", "nobody", "a", 1, 4)
@@ -151,7 +151,7 @@ func TestCounts(t *testing.T) {
 	`)
 }
 
-// Descriptors without a rule are counted beside others that have one.
+// Unmatched descriptors are counted even if other descriptors of the request match.
 func TestPartlyUnmatched(t *testing.T) {
 	s := newService(t, parse(t, rules))
 	entry := func(key string) limiter.Descriptor {
@@ -167,7 +167,7 @@ func TestPartlyUnmatched(t *testing.T) {
 	`)
 }
 
-// A limit that the request brings is counted as a request, and is not unmatched.
+// A request with its own limit is counted, and not as unmatched.
 func TestInline(t *testing.T) {
 	s := newService(t, parse(t, rules))
 	limit := stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour})
@@ -184,8 +184,8 @@ func TestInline(t *testing.T) {
 	`)
 }
 
-// Rules keep their counts over a reload that moves them, a rule that is gone has no
-// series, and a request that was decided by the old table is still counted.
+// Rules keep their counts across a reload that moves them, a removed rule has no series, and a
+// request that the old table decided is still counted.
 func TestReload(t *testing.T) {
 	before := parse(t, rules)
 	s := newService(t, before)
@@ -201,7 +201,7 @@ descriptors:
     rate_limit: {requests: 100, per: 1h}
 `)
 	s.metrics.Reloaded(after, time.Unix(1767225700, 0))
-	s.ask(t, "api", "user", "a", 1, 2) // the limiter still has the old table
+	s.ask(t, "api", "user", "a", 1, 2) // decided with the old table
 	s.ask(t, "api", "free", "a", 1, 1)
 	s.Swap(after)
 	s.ask(t, "api", "user", "a", 1, 4)
@@ -226,7 +226,7 @@ descriptors:
 	s.expect(t, "stint_reload_last_failed 0")
 }
 
-// What a list decides is counted under its name, over a reload too.
+// The decisions of a list are counted by its name, also across reloads.
 func TestLists(t *testing.T) {
 	const text = `
 domain: api
@@ -282,7 +282,7 @@ func TestErrors(t *testing.T) {
 	`)
 }
 
-// Answers of failure policies are counted for their rule, beside what they are.
+// Decisions of failure policies are counted for their rule, in addition to their result.
 func TestDegradedByRule(t *testing.T) {
 	table := parse(t, rules)
 	s := newService(t, table)
@@ -314,13 +314,13 @@ func TestState(t *testing.T) {
 	`)
 }
 
-// Durations fall into the bucket whose bound they do not exceed.
+// A duration counts in the first bucket whose bound is not below it.
 func TestHistogram(t *testing.T) {
 	s := newService(t, nil)
 	for _, d := range []time.Duration{0, 128, 129, 256, 257, 1 << 30, 1<<30 + 1, time.Hour} {
 		s.metrics.Decided(new(limiter.Verdict), d, nil)
 	}
-	s.metrics.Decided(new(limiter.Verdict), -1, nil) // was not measured
+	s.metrics.Decided(new(limiter.Verdict), -1, nil) // not measured
 	s.expect(t, `
 		stint_decision_seconds_bucket{le="1.28e-07"} 2
 		stint_decision_seconds_bucket{le="2.56e-07"} 4
@@ -349,7 +349,7 @@ func TestHostileKeys(t *testing.T) {
 	}
 }
 
-// Counting, reading and reloading at once loses nothing.
+// Concurrent counting, scraping and reloading lose no counts.
 func TestConcurrent(t *testing.T) {
 	table := parse(t, rules)
 	s := newService(t, table)
@@ -380,7 +380,7 @@ func TestNewRegistry(t *testing.T) {
 	}
 }
 
-// The names and help texts are what Prometheus' linter accepts.
+// Prometheus' linter accepts the names and help texts.
 func TestLint(t *testing.T) {
 	s := newService(t, parse(t, rules))
 	s.metrics.Store(func() StoreStats { return StoreStats{} })
@@ -393,7 +393,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: counting costs no memory.
+// TestNoAllocation checks that counting does not allocate.
 func TestNoAllocation(t *testing.T) {
 	observe := observeForTest(t)
 	if n := testing.AllocsPerRun(100, observe); n > 0 {
@@ -429,7 +429,7 @@ func observeForTest(tb testing.TB) func() {
 	return func() { s.metrics.Decided(&v, -1, nil) }
 }
 
-// A gauge that rules ask is shown while it is fresh; others are nobody's business.
+// A gauge is exported while it is fresh and if a rule uses it.
 func TestLoads(t *testing.T) {
 	s := newService(t, parse(t, `
 domain: api
