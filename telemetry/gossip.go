@@ -28,17 +28,17 @@ func (m *Metrics) Gossip(read func() GossipStats) {
 
 // gossipNumbers are the metrics of gossip.
 var gossipNumbers = []number[GossipStats]{
-	gauge("gossip_keys", "Keys of which this process took something, or heard that others did.", func(s *GossipStats) float64 { return float64(s.Keys) }),
-	gauge("gossip_peers", "Nodes that this process tells what it took.", func(s *GossipStats) float64 { return float64(s.Peers) }),
-	counter("gossip_sent_total", "Messages to other nodes, one for each it went to.", func(s *GossipStats) uint64 { return s.Sent }),
-	counter("gossip_sent_bytes_total", "Bytes of these, before they are encrypted.", func(s *GossipStats) uint64 { return s.SentBytes }),
-	counter("gossip_pairs_total", "Counts of a key that had changed and were told.", func(s *GossipStats) uint64 { return s.Pairs }),
+	gauge("gossip_keys", "Keys with counts of this process or of other nodes.", func(s *GossipStats) float64 { return float64(s.Keys) }),
+	gauge("gossip_peers", "Nodes to which this process sends its counts.", func(s *GossipStats) float64 { return float64(s.Peers) }),
+	counter("gossip_sent_total", "Messages sent to other nodes, one for each receiver.", func(s *GossipStats) uint64 { return s.Sent }),
+	counter("gossip_sent_bytes_total", "Bytes of these messages before encryption.", func(s *GossipStats) uint64 { return s.SentBytes }),
+	counter("gossip_pairs_total", "Changed counts of keys that were sent.", func(s *GossipStats) uint64 { return s.Pairs }),
 	counter("gossip_received_total", "Messages from other nodes.", func(s *GossipStats) uint64 { return s.Received }),
-	counter("gossip_received_bytes_total", "Bytes of these.", func(s *GossipStats) uint64 { return s.ReceivedBytes }),
-	counter("gossip_repairs_total", "Times that this process asked for messages that it had missed.", func(s *GossipStats) uint64 { return s.Repairs }),
-	counter("gossip_damaged_total", "Messages that could not be read.", func(s *GossipStats) uint64 { return s.Damaged }),
+	counter("gossip_received_bytes_total", "Bytes of these messages.", func(s *GossipStats) uint64 { return s.ReceivedBytes }),
+	counter("gossip_repairs_total", "Requests of this process for missed messages.", func(s *GossipStats) uint64 { return s.Repairs }),
+	counter("gossip_damaged_total", "Messages that could not be decoded.", func(s *GossipStats) uint64 { return s.Damaged }),
 	counter("gossip_foreign_total", "Messages in the format of another release.", func(s *GossipStats) uint64 { return s.Foreign }),
-	counter("gossip_evicted_total", "Keys that were forgotten as there were too many.", func(s *GossipStats) uint64 { return s.Evicted }),
-	counter("gossip_asks_total", "Questions to one node about one take, of rules that say gossip: ask.", func(s *GossipStats) uint64 { return s.Asked }),
-	counter("gossip_refused_total", "Messages of nodes that do not have the key.", func(s *GossipStats) uint64 { return s.Refused }),
+	counter("gossip_evicted_total", "Keys evicted because there were too many.", func(s *GossipStats) uint64 { return s.Evicted }),
+	counter("gossip_asks_total", "Queries to one node about one take, of rules with gossip: ask.", func(s *GossipStats) uint64 { return s.Asked }),
+	counter("gossip_refused_total", "Messages from nodes without the shared key.", func(s *GossipStats) uint64 { return s.Refused }),
 }

@@ -54,13 +54,13 @@ func leaseRulesOf(all []LeaseRule) map[ruleName]*leaseRule {
 
 // leaseRuleNumbers are the metrics of leased rules.
 var leaseRuleNumbers = []number[leaseRule]{
-	gauge("lease_rule_held_units", "Units of a leased rule that were lent to this process and are not spent.", func(s *leaseRule) float64 { return float64(s.Held) }, "domain", "rule"),
-	gauge("lease_rule_idle_units", "Units of these of keys that nobody asks for at present.", func(s *leaseRule) float64 { return float64(s.Idle) }, "domain", "rule"),
-	gauge("lease_rule_stranded_ratio", "Part of the units of a leased rule that were lent to this process that it gave back unspent.", func(s *leaseRule) float64 { return float64(s.Returned) / float64(max(1, s.Lent)) }, "domain", "rule"),
-	counter("lease_rule_lent_units_total", "Units of a leased rule that were lent to this process.", func(s *leaseRule) uint64 { return s.Lent }, "domain", "rule"),
-	counter("lease_rule_home_units_total", "Units of a leased rule that this process gave back unspent.", func(s *leaseRule) uint64 { return s.Returned }, "domain", "rule"),
-	counter("lease_rule_store_decisions_total", "Decisions of a leased rule that the store made.", func(s *leaseRule) uint64 { return s.Asks }, "domain", "rule"),
-	counter("lease_rule_told_total", "Keys of a leased rule of which the store was told in messages.", func(s *leaseRule) uint64 { return s.Reported }, "domain", "rule"),
-	gauge("lease_rule_store_calls_ratio", "What the store was asked and told of a leased rule, for each decision of it in this process.", func(s *leaseRule) float64 { return float64(s.Asks+s.Reported) / float64(max(1, s.decided)) }, "domain", "rule"),
-	counter("lease_rule_own_total", "Decisions of a leased rule that were charged to what this process has of it to itself.", func(s *leaseRule) uint64 { return s.Own }, "domain", "rule"),
+	gauge("lease_rule_held_units", "Unspent units of a leased rule lent to this process.", func(s *leaseRule) float64 { return float64(s.Held) }, "domain", "rule"),
+	gauge("lease_rule_idle_units", "Part of these units for keys without current requests.", func(s *leaseRule) float64 { return float64(s.Idle) }, "domain", "rule"),
+	gauge("lease_rule_stranded_ratio", "Part of the units of a leased rule lent to this process that were returned unspent.", func(s *leaseRule) float64 { return float64(s.Returned) / float64(max(1, s.Lent)) }, "domain", "rule"),
+	counter("lease_rule_lent_units_total", "Units of a leased rule lent to this process in total.", func(s *leaseRule) uint64 { return s.Lent }, "domain", "rule"),
+	counter("lease_rule_home_units_total", "Units of a leased rule that this process returned unspent.", func(s *leaseRule) uint64 { return s.Returned }, "domain", "rule"),
+	counter("lease_rule_store_decisions_total", "Decisions of a leased rule by the store.", func(s *leaseRule) uint64 { return s.Asks }, "domain", "rule"),
+	counter("lease_rule_told_total", "Keys of a leased rule in messages to the store.", func(s *leaseRule) uint64 { return s.Reported }, "domain", "rule"),
+	gauge("lease_rule_store_calls_ratio", "Store decisions and reported keys of a leased rule, for each decision in this process.", func(s *leaseRule) float64 { return float64(s.Asks+s.Reported) / float64(max(1, s.decided)) }, "domain", "rule"),
+	counter("lease_rule_own_total", "Decisions of a leased rule charged to the share of this process.", func(s *leaseRule) uint64 { return s.Own }, "domain", "rule"),
 }

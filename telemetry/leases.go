@@ -34,13 +34,13 @@ func (m *Metrics) Leases(read func() []LeaseStats) {
 
 // leaseNumbers are the metrics of leases.
 var leaseNumbers = []number[LeaseStats]{
-	gauge("lease_keys", "Busy keys of leased rules, which this process decides by itself.", func(s *LeaseStats) float64 { return float64(s.Keys) }),
-	gauge("lease_held_units", "Units that were lent to this process and are not spent.", func(s *LeaseStats) float64 { return float64(s.Held) }),
-	gauge("lease_idle_units", "Units of these of keys that nobody asks for at present.", func(s *LeaseStats) float64 { return float64(s.Idle) }),
-	gauge("lease_stranded_ratio", "Part of the units that were lent to this process that it gave back unspent.", func(s *LeaseStats) float64 { return float64(s.Returned) / float64(max(1, s.Lent)) }),
-	counter("lease_lent_units_total", "Units that were lent to this process.", func(s *LeaseStats) uint64 { return s.Lent }),
-	counter("lease_home_units_total", "Units that this process gave back unspent.", func(s *LeaseStats) uint64 { return s.Returned }),
-	counter("lease_store_decisions_total", "Calls about leased rules that were decided by the store.", func(s *LeaseStats) uint64 { return s.Asks }),
-	counter("lease_repeated_total", "Keys in messages that were told once more, as the store had not answered.", func(s *LeaseStats) uint64 { return s.Repeated }),
-	counter("lease_messages_total", "Messages to the store about what this process holds.", func(s *LeaseStats) uint64 { return s.Messages }),
+	gauge("lease_keys", "Busy keys of leased rules, which this process decides itself.", func(s *LeaseStats) float64 { return float64(s.Keys) }),
+	gauge("lease_held_units", "Unspent units lent to this process.", func(s *LeaseStats) float64 { return float64(s.Held) }),
+	gauge("lease_idle_units", "Part of these units for keys without current requests.", func(s *LeaseStats) float64 { return float64(s.Idle) }),
+	gauge("lease_stranded_ratio", "Part of the units lent to this process that were returned unspent.", func(s *LeaseStats) float64 { return float64(s.Returned) / float64(max(1, s.Lent)) }),
+	counter("lease_lent_units_total", "Units lent to this process in total.", func(s *LeaseStats) uint64 { return s.Lent }),
+	counter("lease_home_units_total", "Units that this process returned unspent.", func(s *LeaseStats) uint64 { return s.Returned }),
+	counter("lease_store_decisions_total", "Calls of leased rules that the store decided.", func(s *LeaseStats) uint64 { return s.Asks }),
+	counter("lease_repeated_total", "Keys sent again because the store had not answered an earlier message.", func(s *LeaseStats) uint64 { return s.Repeated }),
+	counter("lease_messages_total", "Messages to the store with reports of units.", func(s *LeaseStats) uint64 { return s.Messages }),
 }

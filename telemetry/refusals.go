@@ -21,10 +21,10 @@ func (m *Metrics) Refusals(read func() RefusalStats) {
 
 // refusalNumbers are the metrics of the deny cache.
 var refusalNumbers = []number[RefusalStats]{
-	counter("refusals_answered_total", "Calls that were refused from memory, without asking the store on the network.", func(s *RefusalStats) uint64 { return s.Answered }),
-	gauge("refusals_keys", "Keys whose refusal is remembered.", func(s *RefusalStats) float64 { return float64(s.Keys) }),
-	gauge("refusals_bytes", "Memory that remembered refusals take.", func(s *RefusalStats) float64 { return float64(s.Bytes) }),
-	counter("refusals_dropped_total", "Keys that were forgotten before their retry time: something was given back, or memory was full.", func(s *RefusalStats) uint64 { return s.Dropped }),
-	counter("refusals_channel_lost_total", "Times that the notices of other nodes ceased to arrive.", func(s *RefusalStats) uint64 { return s.Lost }),
-	gauge("refusals_channel_up", "1 while the notices of other nodes arrive; 0: nothing is refused from memory.", func(s *RefusalStats) float64 { return one(s.Heard) }),
+	counter("refusals_answered_total", "Calls refused by the deny cache, without asking the store on the network.", func(s *RefusalStats) uint64 { return s.Answered }),
+	gauge("refusals_keys", "Keys in the deny cache.", func(s *RefusalStats) float64 { return float64(s.Keys) }),
+	gauge("refusals_bytes", "Memory of the deny cache in bytes.", func(s *RefusalStats) float64 { return float64(s.Bytes) }),
+	counter("refusals_dropped_total", "Keys removed from the deny cache before their retry time: units were given back, or memory was full.", func(s *RefusalStats) uint64 { return s.Dropped }),
+	counter("refusals_channel_lost_total", "Times that notices of other nodes stopped arriving.", func(s *RefusalStats) uint64 { return s.Lost }),
+	gauge("refusals_channel_up", "1 while notices of other nodes arrive; 0: the deny cache is not used.", func(s *RefusalStats) float64 { return one(s.Heard) }),
 }

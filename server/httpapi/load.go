@@ -38,8 +38,8 @@ const (
 )
 
 const (
-	loadHint = "give a number from 0, idle, to 1, all that there is"
-	ttlHint  = `say how long it counts, such as "5s": two or three times as long as until it is said again`
+	loadHint = "send a number from 0 (idle) to 1 (full capacity)"
+	ttlHint  = `send how long the value is valid, such as "5s": two or three times the interval between updates`
 )
 
 // loads returns all gauges that rules use.
