@@ -73,7 +73,7 @@ func (g *Gauges) Set(name string, load float64, ttl time.Duration) error {
 	case math.IsNaN(load) || load < 0:
 		return &Error{"load", fmt.Sprintf("%v is no load", load), "give a number from 0, idle, to 1, all that there is"}
 	case load > MaxLoad:
-		return &Error{"load", fmt.Sprintf("%v is above %d", load, MaxLoad), "1 is all that there is: write 0.2 for 20 %"}
+		return &Error{"load", fmt.Sprintf("%v is above %d", load, MaxLoad), "1 is full capacity: write 0.2 for 20 %"}
 	case ttl < MinTTL || ttl > MaxTTL:
 		return &Error{"ttl", fmt.Sprintf("%v is outside %v to %v", ttl, MinTTL, MaxTTL), "say how long the load counts: two or three times as long as until it is said again"}
 	case name == "" || len(name) > MaxName:

@@ -9,37 +9,36 @@ import (
 	"stint"
 )
 
-// Why a [Pacer] refuses to wait or to reserve. They come wrapped in a
-// [RefusedError]; any other error means that the store could not decide, or that the
-// caller's context ended.
+// The reasons why a [Pacer] refuses to wait or to reserve. They are wrapped in a [RefusedError].
+// Any other error means that the store failed or that the caller's context ended.
 var (
-	// ErrTooLate says that the limit allows it only after the caller's deadline, or
-	// after the bound given to Reserve.
+	// ErrTooLate means that the limit would allow it only after the caller's deadline, or after the
+	// bound given to Reserve.
 	ErrTooLate = errors.New("allowed too late")
 
-	// ErrNever says that the cost is more than the limit can ever hold.
+	// ErrNever means that the cost exceeds the capacity of the limit.
 	ErrNever = errors.New("more than the limit can ever hold")
 
-	// ErrNoPromise says that the algorithm cannot tell now when a take will pass
-	// later, so nothing can be reserved. Wait works with every algorithm.
+	// ErrNoPromise means that the algorithm cannot predict when a take will pass, so nothing can be
+	// reserved. Wait works with every algorithm.
 	ErrNoPromise = errors.New("this algorithm cannot promise a time")
 )
 
-// RefusedError is a refusal: nothing was taken. Use errors.Is with the reasons above;
-// one that is ErrTooLate is a context.DeadlineExceeded too.
+// RefusedError is a refusal; nothing was taken. Use errors.Is with the reasons above. An ErrTooLate
+// is a context.DeadlineExceeded too.
 type RefusedError struct {
 	// Reason is one of the errors above.
 	Reason error
 
-	// Cost is what was asked for.
+	// Cost is the requested cost.
 	Cost uint32
 
-	// Wait is the least time after which it may pass, stint.Never where it never does
-	// and 0 where that is not known.
+	// Wait is the minimum time after which the take may pass: stint.Never if it never does, 0 if
+	// unknown.
 	Wait time.Duration
 }
 
-// Error returns the reason with its numbers.
+// Error returns the reason with the cost and the wait.
 func (e *RefusedError) Error() string {
 	if e.Wait == 0 || e.Wait == stint.Never {
 		return fmt.Sprintf("cost %d: %v", e.Cost, e.Reason)
@@ -47,7 +46,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("cost %d: %v: not before %v from now", e.Cost, e.Reason, e.Wait)
 }
 
-// Unwrap returns the reason, and what it amounts to in the words of package context.
+// Unwrap returns the reason, and the corresponding error of package context.
 func (e *RefusedError) Unwrap() []error {
 	if errors.Is(e.Reason, ErrTooLate) {
 		return []error{e.Reason, context.DeadlineExceeded}

@@ -13,7 +13,7 @@ import (
 	"stint/store/memory"
 )
 
-// Two at once, then one each tenth of a second.
+// Two at once, then one every 100 ms.
 func Example() {
 	ctx := context.Background()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 2})
@@ -30,7 +30,7 @@ func Example() {
 
 	short, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if _, _, err := p.Force(ctx, 1000); err != nil { // a debt of 100 s
+	if _, _, err := p.Force(ctx, 1000); err != nil { // causes a debt of 100 s
 		fmt.Println(err)
 		return
 	}
@@ -41,7 +41,7 @@ func Example() {
 	// refused at once: true
 }
 
-// A reservation says when, and can be given back.
+// A reservation has a time and can be given back.
 func ExamplePacer_Reserve() {
 	ctx := context.Background()
 	clock := func() stint.Instant { return stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) }
@@ -62,7 +62,7 @@ func ExamplePacer_Reserve() {
 	// refused: cost 1: allowed too late: not before 2h0m0s from now
 }
 
-// The other verbs.
+// The other methods.
 func ExamplePacer() {
 	ctx := context.Background()
 	clock := func() stint.Instant { return stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) }
@@ -86,7 +86,7 @@ func ExamplePacer() {
 	// take 7, give 2 back: 5 left
 }
 
-// Two alerts an hour are sent, the others only counted.
+// Two alerts an hour are sent; the others are only counted.
 func ExampleFilter() {
 	clock := func() stint.Instant { return stint.At(time.Date(2026, 1, 1, 0, 45, 0, 0, time.UTC)) }
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 2, Per: time.Hour})
@@ -107,7 +107,7 @@ func ExampleFilter() {
 	// drop: disk 95 % - the next in 15m0s
 }
 
-// What is over waits for its turn; of five, one finds no place.
+// Items above the limit wait; of five, one finds no room.
 func ExampleQueue() {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: time.Second})
 	p := pace.New(memory.New(memory.Options{}), "webhooks", limit)
@@ -142,7 +142,7 @@ func ExampleQueue() {
 	// released: 4
 }
 
-// The same through a channel: two workers share what the limit lets go.
+// The same through a channel: two workers receive the released items.
 func ExampleNewChannel() {
 	ctx := context.Background()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 100, Per: time.Second})
@@ -160,7 +160,7 @@ func ExampleNewChannel() {
 		workers.Go(func() {
 			for range out {
 				if delivered.Add(1) == 3 {
-					q.Close() // closes out
+					q.Close() // closes the channel out
 				}
 			}
 		})

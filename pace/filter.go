@@ -6,24 +6,24 @@ import (
 	"stint"
 )
 
-// Filter sorts items by a limit: one that may pass now goes to forward, any other to
-// drop. It is meant for streams in which an item that comes too soon is worth nothing;
-// where it is to be kept, see [Queue]. It is safe for concurrent use; the functions are
-// called in the goroutine of Offer, so several goroutines call them at once.
+// Filter divides items by a limit: it passes an item that is allowed now to forward, and any other
+// to drop. Use it for items that are worthless if delayed; to keep them, use a [Queue]. It is safe
+// for concurrent use. Offer calls the functions in its own goroutine, so they may be called
+// concurrently.
 type Filter[T any] struct {
 	pacer   *Pacer
 	forward func(T)
 	drop    func(T, stint.Decision)
 }
 
-// NewFilter returns a filter. drop is told why, and when the next one would pass; nil
-// drops in silence.
+// NewFilter returns a filter. drop receives the decision, which has the time until the next item
+// passes; it may be nil.
 func NewFilter[T any](p *Pacer, forward func(T), drop func(T, stint.Decision)) *Filter[T] {
 	return &Filter[T]{pacer: p, forward: forward, drop: drop}
 }
 
-// Offer puts one item, of cost 1, to the limit and calls forward or drop with it. An
-// error means that the store could not decide, and that neither was called.
+// Offer takes one unit for an item and calls forward or drop with it. An error means that the store
+// failed and neither was called.
 func (f *Filter[T]) Offer(ctx context.Context, item T) (forwarded bool, err error) {
 	d, err := f.pacer.Take(ctx, 1)
 	switch {

@@ -6,29 +6,30 @@ import (
 	"stint"
 )
 
-// gate is what a Pacer was told from outside: its own limit is not all that counts.
+// gate holds the pauses and budgets set by the caller of a Pacer, in addition to the Pacer's own
+// limit.
 type gate struct {
-	until time.Time // nothing passes before
+	until time.Time // end of the pause
 
-	passed uint64        // units so far
-	budget uint64        // how far passed may go
-	bounds time.Time     // until when
-	moved  chan struct{} // closed when any of this is another
+	passed uint64        // units passed so far
+	budget uint64        // maximum of passed
+	bounds time.Time     // end of the budget
+	moved  chan struct{} // closed when any of these change
 
-	patience time.Duration // how long a probe is waited for; 0: none is sent
-	paused   bool          // whether there was a pause whose end nobody has seen
-	bounded  bool          // the same of a budget
-	probing  bool          // whether the budget is that of a probe
-	before   uint64        // what had passed before the probe
+	patience time.Duration // time to wait for the result of a probe; 0: no probes
+	paused   bool          // there was a pause whose end turn has not handled yet
+	bounded  bool          // the same for a budget
+	probing  bool          // the budget is that of a probe
+	before   uint64        // value of passed before the probe
 }
 
-// stir makes whoever waits at the gate look again.
+// stir wakes everybody who waits at the gate.
 func (g *gate) stir() {
 	close(g.moved)
 	g.moved = make(chan struct{})
 }
 
-// turn sees the end of a pause, and of a budget that was used up: one unit may pass.
+// turn handles the end of a pause, and of a budget that was used up: it starts a probe of one unit.
 func (g *gate) turn(now time.Time) {
 	if now.Before(g.until) {
 		return
@@ -45,12 +46,12 @@ func (g *gate) turn(now time.Time) {
 	}
 }
 
-// closed returns how long the gate is closed to cost units.
+// closed returns how long the gate stays closed for cost units.
 func (g *gate) closed(now time.Time, cost uint32) time.Duration {
 	g.turn(now)
 	wait := g.until.Sub(now)
 	if g.paused && g.patience > 0 {
-		return max(wait, 0) // a probe follows, whatever the budget was
+		return max(wait, 0) // a probe follows, independent of the budget
 	}
 	if now.Before(g.bounds) && uint64(cost) > g.left() {
 		wait = max(wait, g.bounds.Sub(now))
@@ -58,12 +59,12 @@ func (g *gate) closed(now time.Time, cost uint32) time.Duration {
 	return max(wait, 0)
 }
 
-// left returns what is left of the budget.
+// left returns the remaining budget.
 func (g *gate) left() uint64 { return g.budget - min(g.budget, g.passed) }
 
-// Pause lets nothing pass for d from now: another side that keeps the same limit said
-// so, such as a server by Retry-After. A pause is never shortened by a later one. It
-// holds in this process; Force alone does not stop for it, and adds it to its wait.
+// Pause stops all units for d from now. Call it when another party that enforces the same limit
+// asks for it, such as a server with Retry-After. A later call never shortens a pause. A pause
+// applies to this process only. Force does not stop for it, but adds it to its wait.
 func (p *Pacer) Pause(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,18 +75,17 @@ func (p *Pacer) Pause(d time.Duration) {
 	p.gate.stir()
 }
 
-// Probe makes the end of a pause, and of a budget that was used up, let one unit pass
-// and no more until Budget or Pause says what came of it: whoever waited does not rush
-// to the other side all at once. After patience without a word the gate is open to all.
-// 0, which is how a Pacer begins, opens it at once.
+// Probe sets what happens at the end of a pause, or of a budget that was used up. With patience
+// above 0, only one unit passes, the probe, until Budget or Pause is called with the result, so
+// that waiting callers do not all send to the other party at once. After patience without a result,
+// all may pass. With 0, the initial value, all may pass immediately.
 func (p *Pacer) Probe(patience time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gate.patience = patience
 }
 
-// Probing says whether a probe may pass or is under way, and how many units had passed
-// before it, as counted by Passed.
+// Probing reports whether a probe may pass or is under way, and the value of Passed before it.
 func (p *Pacer) Probing() (before uint64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,14 +100,13 @@ func (p *Pacer) Paused() time.Duration {
 	return max(0, time.Until(p.gate.until))
 }
 
-// Budget lets units pass only until total of them have passed since [New], as counted
-// by Passed, for the next d and whatever the limit says: another side that keeps the
-// same limit said how much it has left. It takes the place of the budget before. Who
-// waits for a budget is not refused for its deadline, because the next answer may bring
-// a larger one.
+// Budget limits the units for the next d, in addition to the limit: units pass only until Passed
+// reaches total. Call it when another party that enforces the same limit reports its remaining
+// units. It replaces the previous budget. A caller that waits for a budget is not refused because
+// of its deadline, since the next report may allow more.
 //
-// The bound is a total because what the other side says is of the past: if it had n
-// left when it had answered k units, then k+n may pass, however many are on their way.
+// The bound is a total because a report is about the past: if the other party had n units left when
+// it had answered k units, then k+n may pass, however many are under way.
 func (p *Pacer) Budget(total uint64, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,21 +115,21 @@ func (p *Pacer) Budget(total uint64, d time.Duration) {
 	p.gate.stir()
 }
 
-// Passed returns how many units this pacer has let pass.
+// Passed returns the number of units that this pacer has let pass.
 func (p *Pacer) Passed() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.gate.passed
 }
 
-// held returns how long the gate is closed to cost units.
+// held returns how long the gate stays closed for cost units.
 func (p *Pacer) held(cost uint32) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.gate.closed(time.Now(), cost)
 }
 
-// withinGate returns how many of n units the budget lets pass.
+// withinGate returns how many of n units the budget allows.
 func (p *Pacer) withinGate(n uint32) uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +141,7 @@ func (p *Pacer) withinGate(n uint32) uint32 {
 	return n
 }
 
-// spent counts what passed.
+// spent adds passed units.
 func (p *Pacer) spent(d *stint.Decision, cost uint32) {
 	if !d.Allowed {
 		return

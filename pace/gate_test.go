@@ -11,14 +11,14 @@ import (
 	"stint/store/memory"
 )
 
-// TestProbe lets one of five pass when a pause ends, and when a budget that was used up
-// does; the others wait for the word that follows, or for as long as was said.
+// TestProbe checks that one of five callers passes at the end of a pause, and of a used-up budget.
+// The others wait for the result, or for the given time.
 func TestProbe(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		hold func(p *pace.Pacer)
-		word func(p *pace.Pacer) // 10 s later
-		want []int               // seconds
+		word func(p *pace.Pacer) // called after 10 s
+		want []int               // in seconds
 	}{
 		{"pause", func(p *pace.Pacer) { p.Pause(5 * time.Second) }, func(*pace.Pacer) {}, []int{5, 65, 65, 65, 65}},
 		{"pause, then a budget", func(p *pace.Pacer) { p.Pause(5 * time.Second) }, func(p *pace.Pacer) { p.Budget(3, 7*time.Second) }, []int{5, 10, 10, 17, 77}},

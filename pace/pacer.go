@@ -11,47 +11,46 @@ import (
 	"stint"
 )
 
-// Pacer holds callers to one limit on one key. Make one for each key and share it
-// between goroutines: those that Wait on the same Pacer are served in the order in
-// which they came. The zero Pacer is not usable; see [New].
+// Pacer applies a limit to callers on one key. Create one for each key and share it between
+// goroutines: callers of Wait on the same Pacer are served in order of arrival. The zero Pacer is
+// not usable; see [New].
 //
-// # The verbs
+// # Methods
 //
-//	Wait      until allowed, or the context ends; at once if the deadline is too early
-//	Take      now or not at all
-//	TakeUpTo  as much as there is
-//	Reserve   now for later: the answer says when, and can be given back
-//	Force     now, into debt if need be; the answer says what wait the debt costs
-//	GiveBack  what was taken and not used
-//	Reset     forget the key
-//	Peek      look
+//	Wait      waits until allowed, or until the context ends; fails at once if the deadline is too early
+//	Take      takes units now or not at all
+//	TakeUpTo  takes as many units as available
+//	Reserve   charges units for later; the result has the time, and can be given back
+//	Force     takes units even if that causes a debt; the result has the wait that the debt requires
+//	GiveBack  returns units that were taken and not used
+//	Reset     resets the key
+//	Peek      returns the state
 //
-// Wait asks the store again when the time is due, so it is exact with every
-// algorithm and however many processes share the key. Within one process the order
-// is that of arrival, whatever the costs; between processes there is none.
+// Wait asks the store again when the time has come, so it is exact with every algorithm and any
+// number of processes. Within a process the order is that of arrival, whatever the costs; between
+// processes there is no order.
 //
-// Take and TakeUpTo stand behind those that wait: they take nothing while somebody
-// does. Reserve and Force charge at once, and so delay whoever waits.
+// Take and TakeUpTo do not overtake waiting callers: they take nothing while there are any. Reserve
+// and Force charge immediately, and so delay waiting callers.
 //
 // # Overdraw and count_denied
 //
-// A limit with these words charges what it denies. That is meant for whoever does not
-// wait: Take charges so, while the other verbs, which ask again by themselves, leave a
-// denied try uncharged.
+// A limit with these settings charges denied takes. That is meant for callers that do not wait:
+// only Take does so. The other methods, which ask repeatedly, do not charge a denied attempt.
 type Pacer struct {
 	store stint.Store
 	key   stint.Key
 	limit *stint.Limit
-	quiet *stint.Limit // the same, but it never charges what it denies
+	quiet *stint.Limit // the same limit without charging denied takes
 
 	giving sync.RWMutex // locked to give a reservation back, read-locked to make one
 
 	mu      sync.Mutex
-	line    list.List     // of *waiter: those in Wait, oldest first; it is the front's turn
-	units   int64         // that those in line still wait for
-	last    answer        // to the front
-	unknown bool          // whether somebody with a deadline came before there was an answer
-	changed chan struct{} // closed when the front may pass sooner than it was told
+	line    list.List     // elements are *waiter: callers in Wait, oldest first; the front one has its turn
+	units   int64         // units that callers in line still wait for
+	last    answer        // last answer for the front
+	unknown bool          // a caller with a deadline entered before there was an answer
+	changed chan struct{} // closed when the front may pass earlier than last says
 	gate    gate
 }
 
@@ -61,8 +60,8 @@ type answer struct {
 	at time.Time
 }
 
-// New returns a pacer of limit on key, whose state is in store. It panics where the key is
-// empty, or the limit nil or zero.
+// New returns a pacer of limit on key, with its state in store. It panics if the key is empty, or
+// the limit nil or zero.
 func New(store stint.Store, key stint.Key, limit *stint.Limit) *Pacer {
 	c := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
 	if err := c.Check(); err != nil {
@@ -71,14 +70,14 @@ func New(store stint.Store, key stint.Key, limit *stint.Limit) *Pacer {
 	p := &Pacer{store: store, key: key, limit: limit, quiet: limit, changed: make(chan struct{}), gate: gate{moved: make(chan struct{})}}
 	if spec := limit.Spec(); spec.Overdraw || spec.CountDenied {
 		spec.Overdraw, spec.CountDenied = false, false
-		p.quiet = stint.MustLimit(spec) // a checked limit stays one without these words
+		p.quiet = stint.MustLimit(spec) // cannot fail: a valid limit stays valid without these settings
 	}
 	return p
 }
 
-// Take takes cost units if they are there now. A refusal is a decision that is not
-// Allowed, with the wait as the limit tells it. While others Wait, or the pacer is
-// paused, it is refused, and RetryAfter is then the least that the wait can be.
+// Take takes cost units if they are available now. A refusal is a decision with Allowed false and
+// the wait of the limit. While others are in Wait, or the pacer is paused, Take is refused, and
+// RetryAfter is then a lower bound of the wait.
 func (p *Pacer) Take(ctx context.Context, cost uint32) (stint.Decision, error) {
 	if d, held, err := p.behind(ctx, cost); held || err != nil {
 		return d, err
@@ -88,13 +87,13 @@ func (p *Pacer) Take(ctx context.Context, cost uint32) (stint.Decision, error) {
 	return d, err
 }
 
-// TakeUpTo takes as many units as there are, n at most, and returns how many.
+// TakeUpTo takes as many units as are available, at most n, and returns their number.
 //
-// What it takes is one take of the store, so no other caller ever sees a part of it,
-// and nothing is taken and given back. But to learn how many there are it asks for n
-// first, and then for what was left. If another caller takes some of that in between,
-// it asks again for fewer; what is refilled or given back in between stays there. So
-// it returns 0 only if nothing could be taken at some instant of the call.
+// It makes one take in the store, so other callers never see a part of it, and nothing is taken and
+// given back. To learn how many units are available it first asks for n, and then for the remaining
+// number. If another caller takes some of them in between, it asks again for fewer; units that are
+// refilled or given back in between are not taken. So it returns 0 only if nothing was available at
+// some instant of the call.
 func (p *Pacer) TakeUpTo(ctx context.Context, n uint32) (taken uint32, d stint.Decision, err error) {
 	d, held, err := p.behind(ctx, min(n, 1))
 	if held || err != nil {
@@ -110,7 +109,7 @@ func (p *Pacer) TakeUpTo(ctx context.Context, n uint32) (taken uint32, d stint.D
 			p.spent(&d, n)
 			return n, d, nil
 		}
-		if d.Remaining >= int64(n) { // denied for another reason: a least distance
+		if d.Remaining >= int64(n) { // denied for another reason: the minimum interval
 			return 0, d, nil
 		}
 		n = uint32(d.Remaining)
@@ -118,15 +117,14 @@ func (p *Pacer) TakeUpTo(ctx context.Context, n uint32) (taken uint32, d stint.D
 	return 0, d, nil
 }
 
-// Force takes cost units whatever there is: what is missing becomes a debt, which
-// everybody on the key waits for. It returns the wait that the debt costs: whoever
-// forces and then waits so long keeps the limit. A cost may be more than the limit
-// holds.
+// Force takes cost units even if they are not available: the missing units become a debt, for which
+// everybody on the key waits. It returns the wait that the debt requires: a caller that waits so
+// long after Force respects the limit. The cost may exceed the capacity of the limit.
 //
-// For a bucket the wait is exact: until the debt is worked off, or in a leaky_bucket
-// until its place is served. The windows, the log and a bucket that refills in steps
-// tell how long the same take would have had to wait, and where it could never pass,
-// how long until nothing counts any more.
+// For a bucket the wait is exact: until the debt is repaid, or in a leaky_bucket until its place in
+// the queue is served. For windows, the log and a bucket with step refill it is the time that the
+// same take would have had to wait or, if that could never pass, the time until nothing counts any
+// more.
 func (p *Pacer) Force(ctx context.Context, cost uint32) (wait time.Duration, d stint.Decision, err error) {
 	if cost == 0 {
 		d, err = p.Peek(ctx)
@@ -149,8 +147,8 @@ func (p *Pacer) Force(ctx context.Context, cost uint32) (wait time.Duration, d s
 	return max(p.debt(&d, cost, before), held), d, nil
 }
 
-// debt returns how long a forced take waits; before is what the same take was told
-// when it asked.
+// debt returns the wait of a forced take; before is the wait that the same take had before it was
+// forced.
 func (p *Pacer) debt(d *stint.Decision, cost uint32, before time.Duration) time.Duration {
 	m := measure(p.limit)
 	switch {
@@ -166,31 +164,31 @@ func (p *Pacer) debt(d *stint.Decision, cost uint32, before time.Duration) time.
 	return before
 }
 
-// GiveBack gives back cost units of the take that of answered: of a bucket what has
-// not been refilled since, of a window what it still counts. With of nil it lowers
-// what is used now. Give back each take once.
+// GiveBack returns cost units of the take with decision of: for a bucket, units that were not
+// refilled since; for a window, units that it still counts. With a nil decision it lowers the
+// current usage. Give back each take at most once.
 func (p *Pacer) GiveBack(ctx context.Context, cost uint32, of *stint.Decision) (stint.Decision, error) {
 	d, err := p.decide(ctx, stint.Take{Limit: p.limit, Cost: cost, Op: stint.Refund, Undo: of})
 	p.stir()
 	return d, err
 }
 
-// Reset forgets the key: it is as if never touched.
+// Reset resets the key, so the full limit is available.
 func (p *Pacer) Reset(ctx context.Context) error {
 	_, err := p.decide(ctx, stint.Take{Limit: p.limit, Op: stint.Reset})
 	p.stir()
 	return err
 }
 
-// Peek returns the state of the limit without taking.
+// Peek returns the state of the limit without taking anything.
 func (p *Pacer) Peek(ctx context.Context) (stint.Decision, error) {
 	return p.decide(ctx, stint.Take{Limit: p.limit})
 }
 
-// calls are the memory of calls that are not under way.
+// calls is a pool of calls.
 var calls = sync.Pool{New: func() any { return &stint.Call{Takes: make([]stint.Take, 1)} }}
 
-// decide puts one take on the pacer's key to the store.
+// decide sends one take on the pacer's key to the store.
 func (p *Pacer) decide(ctx context.Context, t stint.Take) (stint.Decision, error) {
 	t.Key = p.key
 	call := calls.Get().(*stint.Call)
@@ -202,8 +200,8 @@ func (p *Pacer) decide(ctx context.Context, t stint.Take) (stint.Decision, error
 	return call.Results[0], nil
 }
 
-// behind answers for the takes that are not to go before those that wait, nor past a
-// closed gate.
+// behind returns the decision for a take that must not overtake waiting callers or pass a closed
+// gate; held is false if there is neither.
 func (p *Pacer) behind(ctx context.Context, cost uint32) (d stint.Decision, held bool, err error) {
 	p.mu.Lock()
 	now := time.Now()
@@ -231,7 +229,7 @@ func (p *Pacer) behind(ctx context.Context, cost uint32) (d stint.Decision, held
 	return d, true, nil
 }
 
-// stir makes whoever's turn it is ask again.
+// stir makes the front of the line ask again.
 func (p *Pacer) stir() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,13 +238,13 @@ func (p *Pacer) stir() {
 	p.changed = make(chan struct{})
 }
 
-// metric is what of a limit the waits are computed from.
+// metric has the numbers of a limit from which waits are computed.
 type metric struct {
 	algorithm stint.Algorithm
 	most      int64
-	charge    time.Duration // of one unit; 0 for what is not a steady bucket
-	grows     int64         // else: so many units more at most
-	each      time.Duration // in so much time; 0: not known
+	charge    time.Duration // time of one unit; 0 for a limit without continuous refill
+	grows     int64         // otherwise: the most units that become available
+	each      time.Duration // in this time; 0 if unknown
 }
 
 func measure(limit *stint.Limit) metric {
@@ -265,8 +263,8 @@ func measure(limit *stint.Limit) metric {
 	return m
 }
 
-// least returns a time before which cost units cannot pass if ahead units pass before
-// them, and the first of those was just answered d. For a steady bucket it is exact.
+// least returns a lower bound of the time until cost units pass, if ahead units pass before them
+// and the first of these just got decision d. For a bucket with continuous refill it is exact.
 func (m metric) least(d *stint.Decision, ahead, cost int64) time.Duration {
 	switch {
 	case m.algorithm == stint.LeakyBucket && m.charge > 0:
@@ -278,14 +276,14 @@ func (m metric) least(d *stint.Decision, ahead, cost int64) time.Duration {
 		}
 		return max(d.RetryAfter, plus(d.ResetAfter, times(need, m.charge)))
 	case m.each > 0:
-		// When the first passes there are at most so many units as the limit holds.
+		// When the first passes, at most the capacity of the limit is available.
 		more := (max(0, ahead+cost-m.most) + m.grows - 1) / m.grows
 		return plus(d.RetryAfter, times(more, m.each))
 	}
 	return d.RetryAfter
 }
 
-// times returns n*d for n and d that are not negative, below stint.Never.
+// times returns n*d for non-negative n and d, with an upper bound just below stint.Never.
 func times(n int64, d time.Duration) time.Duration {
 	if d > 0 && n > (math.MaxInt64-1)/int64(d) {
 		return math.MaxInt64 - 1
@@ -293,7 +291,8 @@ func times(n int64, d time.Duration) time.Duration {
 	return time.Duration(n) * d
 }
 
-// plus returns a+b for a and b that are not negative, below stint.Never unless a is.
+// plus returns a+b for non-negative a and b. The result is below stint.Never unless a is
+// stint.Never.
 func plus(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-1-b {
 		return max(a, math.MaxInt64-1)

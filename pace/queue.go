@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// DefaultMaxItems is how many items a Queue keeps where its options are silent.
+// DefaultMaxItems is the default of QueueOptions.MaxItems.
 const DefaultMaxItems = 1024
 
-// ErrRunning says that a Queue is run already: two would release out of order.
+// ErrRunning means that Run is already running; a second one would release items out of order.
 var ErrRunning = errors.New("the queue is being run already")
 
-// QueueOptions bound a Queue. The zero value keeps up to DefaultMaxItems items for as
-// long as it takes.
+// QueueOptions are the bounds of a Queue. The zero value keeps up to DefaultMaxItems items without
+// a time limit.
 type QueueOptions[T any] struct {
-	// MaxItems is how many items may wait; one more is dropped. 0: DefaultMaxItems. Each
-	// costs about 100 bytes and what it holds.
+	// MaxItems is the maximum number of waiting items; further items are dropped. 0 means
+	// DefaultMaxItems. Each takes about 100 bytes plus its value.
 	MaxItems int
 
-	// MaxAge is how long an item may wait. It is dropped as soon as it is known that the
-	// limit will not let it pass by then. 0: no bound.
+	// MaxAge is the longest time that an item may wait. It is dropped as soon as it is known that
+	// the limit will not allow it in time. 0 means no bound.
 	MaxAge time.Duration
 
-	// Cost returns the units that an item costs. Nil: 1.
+	// Cost returns the units that an item costs. Nil means 1.
 	Cost func(T) uint32
 
-	// Dropped is told of each item that is not released, and why. It is called in the
-	// goroutine that found out: of Offer, Run or Close. Nil: they are only counted.
+	// Dropped is called for each dropped item, in the goroutine of Offer, Run or Close that drops
+	// it. If nil, dropped items are only counted.
 	Dropped func(T, Reason)
 }
 
@@ -38,35 +38,35 @@ type Reason uint8
 
 // The reasons.
 const (
-	Full     Reason = iota // as many items waited as may
-	Late                   // the limit allows it only after its MaxAge
-	TooLarge               // its cost is more than the limit ever allows
+	Full     Reason = iota // MaxItems items are waiting
+	Late                   // the limit allows it only after MaxAge
+	TooLarge               // its cost exceeds the capacity of the limit
 	Closed                 // the queue was closed
 	reasons
 )
 
 var reasonNames = [reasons]string{"full", "late", "too large", "closed"}
 
-// String returns the reason in words.
+// String returns the reason as text.
 func (r Reason) String() string { return reasonNames[r%reasons] }
 
-// Queue releases items as a limit allows, oldest first: what comes while there is room
-// is released at once, what is over waits. It keeps at most so many items for at most
-// so long, and counts what it drops and why. It is safe for concurrent use; Run must
-// be running for anything to be released. It releases to a function ([NewQueue]) or
-// through a channel ([NewChannel]).
+// Queue releases items as a limit allows, oldest first: an item is released immediately if the
+// limit allows it, otherwise it waits. The number of waiting items and their waiting time are
+// bounded, and dropped items are counted by reason. A Queue is safe for concurrent use; items are
+// released only while Run is running. It releases to a function ([NewQueue]) or through a channel
+// ([NewChannel]).
 type Queue[T any] struct {
 	pacer   *Pacer
-	release func(context.Context, T) error // nil: through out
-	out     chan T                         // nil: by release
+	release func(context.Context, T) error // nil: release through out
+	out     chan T                         // nil: call release
 	options QueueOptions[T]
 
 	mu      sync.Mutex
 	items   []*item[T] // oldest first
 	closed  bool
 	running bool
-	arrived chan struct{}      // of capacity 1: an item came, or the queue was closed
-	stop    context.CancelFunc // ends the wait of Run; nil while nobody runs
+	arrived chan struct{}      // of capacity 1: receives when an item was added or the queue was closed
+	stop    context.CancelFunc // ends the wait of Run; nil if Run is not running
 	stats   QueueStats
 }
 
@@ -76,21 +76,21 @@ type item[T any] struct {
 	since time.Time
 }
 
-// QueueStats are what became of the items so far.
+// QueueStats are the counts of items.
 type QueueStats struct {
-	// Waiting is how many wait now.
+	// Waiting is the number of items that wait now.
 	Waiting int
 
-	// Released is how many went to the release function or were received from the
-	// channel, and Failed for how many of these the function returned an error.
+	// Released is the number of items passed to the release function or received from the channel,
+	// and Failed the number of these for which the function returned an error.
 	Released, Failed uint64
 
-	// Dropped is how many were dropped for each Reason.
+	// Dropped is the number of dropped items for each Reason.
 	Dropped [reasons]uint64
 }
 
-// NewQueue returns a queue that releases to the given function, one item after the
-// other: while it is busy nothing else is released. Its context is that of Run.
+// NewQueue returns a queue that calls release for one item after another; while release runs, no
+// other item is released. Its context is that of Run.
 func NewQueue[T any](p *Pacer, release func(context.Context, T) error, options QueueOptions[T]) *Queue[T] {
 	if options.MaxItems <= 0 {
 		options.MaxItems = DefaultMaxItems
@@ -98,18 +98,17 @@ func NewQueue[T any](p *Pacer, release func(context.Context, T) error, options Q
 	return &Queue[T]{pacer: p, release: release, options: options, arrived: make(chan struct{}, 1)}
 }
 
-// NewChannel returns a queue that releases through the channel beside it, which may
-// have several receivers. An item is handed over when the limit allows it and a receiver
-// is there; until then its MaxAge counts, and it is the next of all that wait. The
-// channel is closed once the queue is closed and Run has returned.
+// NewChannel returns a queue that releases items through the returned channel, which may have
+// several receivers. An item is sent when the limit allows it and a receiver is ready; until then
+// it waits as the first item, and its MaxAge applies. The channel is closed after the queue is
+// closed and Run has returned.
 func NewChannel[T any](p *Pacer, options QueueOptions[T]) (*Queue[T], <-chan T) {
 	q := NewQueue(p, nil, options)
 	q.out = make(chan T)
 	return q, q.out
 }
 
-// Offer puts an item at the end of the queue and says whether it was taken in. It
-// never blocks.
+// Offer appends an item to the queue and reports whether it was accepted. It never blocks.
 func (q *Queue[T]) Offer(value T) bool {
 	it := &item[T]{value: value, cost: 1, since: time.Now()}
 	if q.options.Cost != nil {
@@ -132,10 +131,10 @@ func (q *Queue[T]) Offer(value T) bool {
 	return true
 }
 
-// Run releases items until ctx ends or the store cannot decide, and returns that
-// error, or until the queue is closed, and returns nil. It returns early, with
-// ErrTooLate, where nothing more can be released before the deadline of ctx. After an
-// error nothing is lost: what waits goes on waiting, and Run may be called again. Only one Run may run.
+// Run releases items until ctx ends or the store fails, and returns that error, or until the queue
+// is closed, and returns nil. It returns ErrTooLate as soon as no further item can be released
+// before the deadline of ctx. After an error no item is lost: the items keep waiting, and Run may
+// be called again. Run must not be called while another Run is running.
 func (q *Queue[T]) Run(ctx context.Context) error {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -154,7 +153,8 @@ func (q *Queue[T]) Run(ctx context.Context) error {
 	}
 }
 
-// start notes how to end the wait of a Run that begins; false if one is running.
+// start registers the function that ends the wait of a new Run. It returns false if Run is running
+// already.
 func (q *Queue[T]) start(stop context.CancelFunc) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,7 +165,7 @@ func (q *Queue[T]) start(stop context.CancelFunc) bool {
 	return true
 }
 
-// end notes that Run returns.
+// end records that Run returns.
 func (q *Queue[T]) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,7 +175,7 @@ func (q *Queue[T]) end() {
 	}
 }
 
-// closeOut closes the channel, once nothing can be sent any more.
+// closeOut closes the channel, when nothing can be sent any more.
 func (q *Queue[T]) closeOut() {
 	if q.out != nil {
 		close(q.out)
@@ -183,7 +183,7 @@ func (q *Queue[T]) closeOut() {
 	}
 }
 
-// oldest waits for an item and returns it; nil and nil for a closed queue.
+// oldest waits for an item and returns it; nil and nil if the queue is closed.
 func (q *Queue[T]) oldest(ctx context.Context) (*item[T], error) {
 	for {
 		q.mu.Lock()
@@ -205,8 +205,8 @@ func (q *Queue[T]) oldest(ctx context.Context) (*item[T], error) {
 	}
 }
 
-// serve waits until the oldest item may pass and releases it, or drops it. waiting is
-// ctx until the queue is closed.
+// serve waits until the oldest item may pass and releases it, or drops it. waiting is ctx, but also
+// ends when the queue is closed.
 func (q *Queue[T]) serve(ctx, waiting context.Context, it *item[T]) error {
 	ends, bounded := ctx.Deadline()
 	oldest := it.since.Add(q.options.MaxAge)
@@ -232,7 +232,7 @@ func (q *Queue[T]) serve(ctx, waiting context.Context, it *item[T]) error {
 	default:
 		return err
 	}
-	if !q.pop(it) { // closed just now
+	if !q.pop(it) { // the queue was closed meanwhile
 		return q.giveBack(ctx, it)
 	}
 	if q.release == nil {
@@ -248,8 +248,8 @@ func (q *Queue[T]) serve(ctx, waiting context.Context, it *item[T]) error {
 	return nil
 }
 
-// send hands an item over that may pass. Where nobody receives it while it may wait,
-// its units are given back.
+// send sends an allowed item through the channel. If nobody receives it in time, its units are
+// given back.
 func (q *Queue[T]) send(ctx, waiting context.Context, it *item[T]) error {
 	select {
 	case q.out <- it.value:
@@ -272,7 +272,7 @@ func (q *Queue[T]) send(ctx, waiting context.Context, it *item[T]) error {
 	return err
 }
 
-// giveBack gives back what an item was charged that is not released.
+// giveBack gives back the units of an item that is not released.
 func (q *Queue[T]) giveBack(ctx context.Context, it *item[T]) error {
 	_, err := q.pacer.GiveBack(context.WithoutCancel(ctx), it.cost, nil)
 	return err
@@ -291,8 +291,8 @@ func (q *Queue[T]) putBack(it *item[T]) {
 	}
 }
 
-// Close drops what waits and lets nothing in any more. What is being released is not
-// waited for: Run returns after it.
+// Close drops all waiting items and refuses new ones. It does not wait for an item that is being
+// released: Run returns after that.
 func (q *Queue[T]) Close() {
 	q.mu.Lock()
 	rest := q.items
@@ -310,7 +310,7 @@ func (q *Queue[T]) Close() {
 	}
 }
 
-// Stats returns what became of the items so far.
+// Stats returns the counts of items.
 func (q *Queue[T]) Stats() QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -325,15 +325,15 @@ func (q *Queue[T]) isClosed() bool {
 	return q.closed
 }
 
-// wake tells Run to look again.
+// wake wakes Run.
 func (q *Queue[T]) wake() {
 	select {
 	case q.arrived <- struct{}{}:
-	default: // it was told already
+	default: // a signal is pending already
 	}
 }
 
-// pop takes the oldest item out, and says whether it still was there.
+// pop removes the oldest item, and reports whether it is still it.
 func (q *Queue[T]) pop(it *item[T]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

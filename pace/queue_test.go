@@ -59,8 +59,8 @@ func TestFilterErrors(t *testing.T) {
 	}
 }
 
-// What is over waits and leaves oldest first by the limit's pace; what is too much,
-// too old or too large is dropped and counted.
+// Items above the limit wait and are released oldest first as the limit allows; items that are too
+// many, too old or too large are dropped and counted.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -94,11 +94,11 @@ func TestQueue(t *testing.T) {
 		if s := q.Stats(); s.Waiting != 4 || s.Released != 3 {
 			t.Errorf("%+v", s)
 		}
-		time.Sleep(time.Minute) // synctest
-		q.Offer(30)             // costs four of three
+		time.Sleep(time.Minute) // fake time
+		q.Offer(30)             // costs four units of three
 		q.Offer(8)
 		synctest.Wait()
-		q.Offer(29) // needs three, one second from now
+		q.Offer(29) // needs three units, available in one second
 		synctest.Wait()
 		q.Close()
 		if err := <-ended; err != nil {
@@ -119,7 +119,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// After an error nothing is lost, and Run goes on where it was.
+// After an error no item is lost, and Run continues where it stopped.
 func TestQueueRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &failing{Store: bubble()}
@@ -159,7 +159,7 @@ func TestQueueRunsAgain(t *testing.T) {
 	})
 }
 
-// failing is a store that fails while it is told to.
+// failing is a store that fails on demand.
 type failing struct {
 	*memory.Store
 	fails bool
@@ -172,8 +172,8 @@ func (f *failing) Decide(ctx context.Context, call *stint.Call) error {
 	return f.Store.Decide(ctx, call)
 }
 
-// Through a channel what may pass goes to whoever receives, oldest first; what nobody
-// receives before it is too old is dropped and gives its units back.
+// Through a channel, allowed items go to a receiver, oldest first. An item that nobody receives
+// before it is too old is dropped, and its units are given back.
 func TestChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -194,12 +194,12 @@ func TestChannel(t *testing.T) {
 		}
 		for n := range 5 {
 			q.Offer(n)
-			synctest.Wait() // the first is being handed over, three wait
+			synctest.Wait() // the first is being sent, three wait
 		}
 		receive(0, 0)
 		receive(1, 0)
 		receive(2, time.Second)
-		time.Sleep(10 * time.Second) // synctest: nobody receives
+		time.Sleep(10 * time.Second) // fake time; nobody receives
 		if d, err := p.Peek(t.Context()); err != nil || d.Remaining != 2 {
 			t.Errorf("%+v, %v after what was charged for the late one came back", d, err)
 		}
@@ -224,7 +224,7 @@ func TestChannel(t *testing.T) {
 	})
 }
 
-// each returns what a channel brings.
+// each yields the values of a channel.
 func each[T any](c <-chan T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for v := range c {
@@ -235,8 +235,8 @@ func each[T any](c <-chan T) iter.Seq[T] {
 	}
 }
 
-// An item that nobody received when Run ended is the first of the next Run; a queue
-// that is closed between two closes its channel.
+// An item that was not received when Run ended is the first of the next Run. If the queue is closed
+// between two Runs, the channel is closed.
 func TestChannelRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, out := pace.NewChannel(pace.New(bubble(), "k", stint.MustLimit(perSecond)), pace.QueueOptions[int]{})

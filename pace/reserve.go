@@ -8,8 +8,8 @@ import (
 	"stint"
 )
 
-// Reservation is a take whose time is known: its units are charged, and may be used
-// once Delay has passed. It is safe for concurrent use.
+// Reservation is a take for a later time: its units are charged, and may be used after Delay. It is
+// safe for concurrent use.
 type Reservation struct {
 	pacer    *Pacer
 	cost     uint32
@@ -18,19 +18,17 @@ type Reservation struct {
 	back     atomic.Bool
 }
 
-// Reserve charges cost units now for use as soon as the limit allows them, but not
-// later than within from now: 0 for now or never, stint.Never for any time. The
-// answer says when. It refuses, with nothing taken and wrapped in a [RefusedError],
-// with ErrTooLate, with ErrNever, or with ErrNoPromise where the algorithm cannot
-// promise a time.
+// Reserve charges cost units now, to be used as soon as the limit allows, at the latest within from
+// now: 0 means now or not at all, stint.Never any time. The result has the time. A refusal takes
+// nothing and is wrapped in a [RefusedError]: ErrTooLate, ErrNever, or ErrNoPromise if the
+// algorithm cannot promise a time.
 //
-// A token_bucket that refills steadily promises by a debt: the units are a forced
-// take, so nobody can have them twice, and its wait is exact to the microsecond. A
-// leaky_bucket promises a place in its queue, which may be full. Windows and logs
-// promise nothing: what they will hold then depends on who else takes, and a debt is
-// forgotten with its window. Nor does a bucket that refills in steps.
+// A token_bucket with continuous refill promises by a debt: the units are a forced take, so nobody
+// else can get them, and the wait is exact to the microsecond. A leaky_bucket promises a place in
+// its queue, which may be full. Windows and logs promise nothing: their later state depends on
+// other takes, and a debt ends with its window. A bucket with step refill promises nothing either.
 //
-// A reservation goes before those in Wait, who have charged nothing yet.
+// A reservation precedes callers in Wait, who have charged nothing yet.
 func (p *Pacer) Reserve(ctx context.Context, cost uint32, within time.Duration) (*Reservation, error) {
 	m := measure(p.limit)
 	if m.algorithm != stint.Unlimited && p.limit.Capacity() > 0 && m.charge == 0 {
@@ -49,7 +47,7 @@ func (p *Pacer) Reserve(ctx context.Context, cost uint32, within time.Duration) 
 	}
 	p.spent(&d, cost)
 	r := &Reservation{pacer: p, cost: cost, decision: d, due: time.Now().Add(max(delay, held))}
-	if delay > within { // the queue of a leaky bucket, or another caller came between
+	if delay > within { // because of the queue of a leaky bucket, or another caller's take in between
 		if err := r.GiveBack(ctx); err != nil {
 			return nil, err
 		}
@@ -73,34 +71,33 @@ func (p *Pacer) promise(ctx context.Context, cost uint32, within time.Duration) 
 	return d, p.debt(&d, cost, 0), err
 }
 
-// Delay returns how long until the units may be used; 0 once they may.
+// Delay returns the time until the units may be used; 0 if they may be used now.
 func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.due)) }
 
-// Decision returns the answer to the take that the reservation is.
+// Decision returns the decision of the reservation's take.
 func (r *Reservation) Decision() stint.Decision { return r.decision }
 
-// Wait returns nil once the units may be used. Where ctx ends before, or its deadline
-// comes before, it gives the reservation back and returns an error.
+// Wait returns nil when the units may be used. If ctx ends earlier, or its deadline is earlier, it
+// gives the reservation back and returns an error.
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := sleep(ctx, r.cost, r.Delay(), nil)
 	if err != nil {
-		// What was not given back stays charged, which only makes the limit stricter.
+		// On failure the units stay charged, which only makes the limit stricter.
 		_ = r.GiveBack(context.WithoutCancel(ctx))
 	}
 	return err
 }
 
-// GiveBack gives the units back; a second call does nothing. What has been refilled
-// since is not given out again.
+// GiveBack gives the units back; a second call does nothing. Units that were refilled since are not
+// given back.
 //
-// A reservation that others have queued behind is not given back while they are still
-// to come: their times stand, and whoever got its units would come at the same time as
-// they and more would pass than the limit allows. Its time then passes unused, as a
-// place in a leaky bucket does. To learn whether others queued, it looks and then
-// gives back, which is two calls of the store: what another process reserves just
-// between them is overlooked.
+// If other reservations were queued behind this one and their time has not come, it is not given
+// back: their times are fixed, so a caller that got its units would pass at the same time as they
+// do, and more would pass than the limit allows. Its time then stays unused, like a place in a
+// leaky bucket. To find out whether there are others, GiveBack makes two calls to the store; a
+// reservation that another process makes between them is missed.
 //
-// An error means that the units may still be charged; it is not tried again.
+// An error means that the units may still be charged; GiveBack does not retry.
 func (r *Reservation) GiveBack(ctx context.Context) error {
 	if r.cost == 0 || r.back.Swap(true) {
 		return nil

@@ -14,12 +14,12 @@ import (
 	"stint/pace"
 )
 
-// A reservation says when, or is refused with nothing taken.
+// A reservation has a time, or is refused and takes nothing.
 func TestReserve(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		spec   stint.Spec
-		before []uint32 // reserved before
+		before []uint32 // earlier reservations
 		cost   uint32
 		within time.Duration
 		want   time.Duration
@@ -77,16 +77,16 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// What a reservation that is given back leaves, for the next one.
+// The delay of the next reservation after one is given back.
 func TestReservationGivenBack(t *testing.T) {
 	bucket := stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Burst: 4}
 	for _, test := range []struct {
 		name  string
 		spec  stint.Spec
 		costs []uint32
-		back  []int         // which of them, in this order
-		at    time.Duration // when
-		want  time.Duration // delay of another cost of one then
+		back  []int         // indices of those given back, in this order
+		at    time.Duration // time of giving back
+		want  time.Duration // delay of a further reservation of one unit at that time
 	}{
 		{"not used", bucket, []uint32{4}, []int{0}, 0, 0},
 		{"twice", bucket, []uint32{3, 1, 1}, []int{2, 2, 2}, 0, time.Second},
@@ -111,7 +111,7 @@ func TestReservationGivenBack(t *testing.T) {
 					}
 					all = append(all, r)
 				}
-				time.Sleep(test.at) // synctest
+				time.Sleep(test.at) // fake time
 				for _, i := range test.back {
 					if err := all[i].GiveBack(t.Context()); err != nil {
 						t.Fatal(err)
@@ -126,7 +126,7 @@ func TestReservationGivenBack(t *testing.T) {
 	}
 }
 
-// A reservation whose owner goes away while it waits is given back.
+// A reservation is given back if the context of its Wait ends.
 func TestReservationWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pace.New(bubble(), "k", stint.MustLimit(perSecond))
@@ -151,8 +151,8 @@ func TestReservationWaitEnds(t *testing.T) {
 	})
 }
 
-// Whatever is reserved, given back and taken in whatever order, what is used conforms
-// to the limit: in any window never more than burst + rate * time.
+// For any order of reservations, returns and takes, the usage respects the limit: in any interval
+// at most burst + rate * time.
 func TestReservationsKeepTheLimit(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestReservationsKeepTheLimit(t *testing.T) {
 			for range 200 {
 				switch random.IntN(4) {
 				case 0:
-					time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond) // synctest
+					time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond) // fake time
 				case 1:
 					cost := 1 + random.Uint32N(burst)
 					if d, _ := p.Take(t.Context(), cost); d.Allowed {
@@ -196,7 +196,7 @@ func TestReservationsKeepTheLimit(t *testing.T) {
 	}
 }
 
-// conforms plays uses in order of time against a bucket of ten per second.
+// conforms checks uses in order of time against a bucket of ten per second.
 func conforms[T any](uses []T, of func(T) (time.Time, uint32), burst uint32) error {
 	level := time.Duration(burst) * 100 * time.Millisecond
 	var last time.Time

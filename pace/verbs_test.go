@@ -12,7 +12,7 @@ import (
 	"stint/store/memory"
 )
 
-// start is the time of clocks that a test moves by hand.
+// start is the initial time of manual clocks.
 const start = stint.Instant(1_767_225_600_000_000)
 
 func TestTake(t *testing.T) {
@@ -32,7 +32,7 @@ func TestTake(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- p.Wait(ctx, 3) }()
 		synctest.Wait()
-		take(1, false, 0, 3*time.Second) // there is one, but somebody waits for three
+		take(1, false, 0, 3*time.Second) // one unit is available, but another caller waits for three
 		take(4, false, 0, stint.Never)
 		take(0, true, 1, 0)
 		if n, _, err := p.TakeUpTo(t.Context(), 2); n != 0 || err != nil {
@@ -46,10 +46,10 @@ func TestTake(t *testing.T) {
 	})
 }
 
-// between is a store that lets others take before some of its calls.
+// between is a store in which others take units before some of its calls.
 type between struct {
 	*memory.Store
-	take []func() // before each call
+	take []func() // one function for each call
 }
 
 func (b *between) Decide(ctx context.Context, call *stint.Call) error {
@@ -66,7 +66,7 @@ func TestTakeUpTo(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		spec   stint.Spec
-		others []uint32 // what others take before each call of the store
+		others []uint32 // units that others take before each call to the store
 		n      uint32
 		want   uint32
 		left   int64
@@ -98,7 +98,7 @@ func TestTakeUpTo(t *testing.T) {
 	}
 }
 
-// Force tells the wait that its debt costs, and everybody pays for it.
+// Force returns the wait of its debt, and every caller waits for the debt.
 func TestForce(t *testing.T) {
 	bucket := stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 5}
 	for _, test := range []struct {
@@ -106,7 +106,7 @@ func TestForce(t *testing.T) {
 		spec       stint.Spec
 		used, cost uint32
 		want       time.Duration
-		retry      time.Duration // of a take of one after it
+		retry      time.Duration // RetryAfter of a take of one unit after it
 	}{
 		{"nothing", bucket, 5, 0, 0, 100 * time.Millisecond},
 		{"within", bucket, 2, 3, 0, 100 * time.Millisecond},
@@ -162,8 +162,8 @@ func TestGiveBackAndReset(t *testing.T) {
 	check(5)
 }
 
-// A pause stops every verb but Force, which adds it to its wait; a later, shorter one
-// does not end it.
+// A pause stops every method except Force, which adds it to its wait; a later, shorter pause does
+// not end it.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pace.New(bubble(), "k", stint.MustLimit(stint.Spec{Requests: 100, Per: time.Hour}))
@@ -198,7 +198,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A budget bounds what passes until it ends or another takes its place.
+// A budget limits the units until it ends or is replaced.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pace.New(bubble(), "k", stint.MustLimit(stint.Spec{Requests: 100, Per: time.Hour}))

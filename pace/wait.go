@@ -12,29 +12,27 @@ import (
 // waiter is a caller in Wait.
 type waiter struct {
 	cost     uint32
-	deadline time.Time     // zero: none
-	turn     chan struct{} // closed when it is its turn, or when it was refused
+	deadline time.Time     // zero for none
+	turn     chan struct{} // closed when it is the waiter's turn, or when it was refused
 	refused  error
-	place    *list.Element // nil once it is out of the line
+	place    *list.Element // nil after it left the line
 }
 
-// Wait takes cost units as soon as the limit allows them, and returns nil then. It
-// returns an error, and has taken nothing, when ctx ends before, when the store could
-// not decide, or, wrapped in a [RefusedError] and without waiting:
+// Wait takes cost units as soon as the limit allows, and then returns nil. On error it has taken
+// nothing. It returns an error if ctx ends first, if the store fails, or, wrapped in a
+// [RefusedError] and without waiting:
 //
-//   - ErrNever where the cost is more than the limit can ever hold,
-//   - ErrTooLate where ctx has a deadline that cannot be met. For who stands behind
-//     others that is known at once for the buckets, which tell the wait for all that
-//     is ahead; for windows and logs it may turn out later, but never after the
-//     deadline.
+//   - ErrNever if the cost exceeds the capacity of the limit,
+//   - ErrTooLate if the deadline of ctx cannot be met. Behind other waiting callers,
+//     this is known immediately for buckets, which have the wait for all units ahead;
+//     for windows and logs it may become known later, but never after the deadline.
 //
-// Those that wait form a line, and only its front asks the store. Whoever leaves the
-// line, because its context ended or it was refused, leaves its place to those behind:
-// it has been charged nothing. Where the limit itself delays (leaky_bucket), only the
-// front holds a place in its queue; one that leaves gives it back, which counts unless
-// another process has queued behind it.
+// Waiting callers form a line, and only the front of it asks the store. A caller that leaves the
+// line, because its context ended or it was refused, was charged nothing, and those behind it move
+// up. If the limit itself delays (leaky_bucket), only the front has a place in its queue; if it
+// leaves, it gives the place back, unless another process has queued behind it.
 //
-// A cost of 0 takes nothing and waits for nothing.
+// A cost of 0 takes nothing and does not wait.
 func (p *Pacer) Wait(ctx context.Context, cost uint32) error {
 	if err := ctx.Err(); err != nil || cost == 0 {
 		return err
@@ -58,8 +56,7 @@ func (p *Pacer) Wait(ctx context.Context, cost uint32) error {
 	return p.serve(ctx, cost)
 }
 
-// enter puts a waiter at the end of the line, unless it is known that its turn comes
-// too late.
+// enter appends a waiter to the line, or returns a refusal if its turn is known to be too late.
 func (p *Pacer) enter(ctx context.Context, cost uint32) (*waiter, error) {
 	w := &waiter{cost: cost, turn: make(chan struct{})}
 	w.deadline, _ = ctx.Deadline()
@@ -76,15 +73,14 @@ func (p *Pacer) enter(ctx context.Context, cost uint32) (*waiter, error) {
 	return w, nil
 }
 
-// tooLateLocked returns the refusal of a waiter that stands behind ahead units and
-// whose deadline comes too early, as far as a pause and the last answer to the front
-// tell.
+// tooLateLocked returns a refusal if a waiter behind ahead units cannot pass before its deadline,
+// by the pause and the last answer for the front.
 func (p *Pacer) tooLateLocked(w *waiter, ahead int64) error {
 	due := p.gate.until
 	if !p.last.at.IsZero() {
 		least := measure(p.limit).least(&p.last.Decision, ahead, int64(w.cost))
-		if told := p.last.at.Add(least); told.After(due) {
-			due = told
+		if earliest := p.last.at.Add(least); earliest.After(due) {
+			due = earliest
 		}
 	}
 	if w.deadline.IsZero() || due.Before(w.deadline) {
@@ -93,7 +89,7 @@ func (p *Pacer) tooLateLocked(w *waiter, ahead int64) error {
 	return &RefusedError{Reason: ErrTooLate, Cost: w.cost, Wait: time.Until(due)}
 }
 
-// leave takes a waiter out of the line; if it was its turn, it is that of the next.
+// leave removes a waiter from the line; if it was the front, the next one gets its turn.
 func (p *Pacer) leave(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,20 +105,20 @@ func (p *Pacer) leave(w *waiter) {
 	}
 }
 
-// removeLocked takes a waiter out of the line.
+// removeLocked removes a waiter from the line.
 func (p *Pacer) removeLocked(w *waiter) {
 	p.line.Remove(w.place)
 	p.units -= int64(w.cost)
 	w.place = nil
 }
 
-// learn keeps the answer to the front, and turns away those behind who came before
-// there was one and whose deadline is now known to be too early.
+// learn stores the answer for the front. It refuses the waiters that entered before there was an
+// answer and whose deadline is now known to be too early.
 func (p *Pacer) learn(d *stint.Decision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = answer{*d, time.Now()}
-	if d.Allowed { // its units are in the answer
+	if d.Allowed { // the answer includes its units
 		front := p.line.Front().Value.(*waiter)
 		p.units -= int64(front.cost)
 		front.cost = 0
@@ -147,7 +143,7 @@ func (p *Pacer) learn(d *stint.Decision) {
 	}
 }
 
-// serve waits at the front of the line.
+// serve waits at the front of the line until the limit allows the units.
 func (p *Pacer) serve(ctx context.Context, cost uint32) error {
 	for {
 		if err := p.passGate(ctx, cost); err != nil {
@@ -172,8 +168,7 @@ func (p *Pacer) serve(ctx context.Context, cost uint32) error {
 	}
 }
 
-// hold keeps what a leaky bucket let pass for the delay that it carries; who cannot
-// wait so long gives it back.
+// hold waits for the delay of a leaky bucket; if ctx ends too early, the units are given back.
 func (p *Pacer) hold(ctx context.Context, cost uint32, d *stint.Decision) error {
 	if d.Delay == 0 {
 		return nil
@@ -186,7 +181,7 @@ func (p *Pacer) hold(ctx context.Context, cost uint32, d *stint.Decision) error 
 	return nil
 }
 
-// passGate waits until the gate is open to cost units.
+// passGate waits until the gate is open for cost units.
 func (p *Pacer) passGate(ctx context.Context, cost uint32) error {
 	for {
 		p.mu.Lock()
@@ -215,8 +210,8 @@ func (p *Pacer) whenChanged() <-chan struct{} {
 	return p.changed
 }
 
-// sleep waits for d or until changed, unless ctx ends before; it refuses at once where
-// its deadline is not after d.
+// sleep waits for d, or until changed is closed. It refuses immediately if the deadline of ctx is
+// not after d.
 func sleep(ctx context.Context, cost uint32, d time.Duration, changed <-chan struct{}) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
 		return &RefusedError{Reason: ErrTooLate, Cost: cost, Wait: d}
@@ -224,7 +219,7 @@ func sleep(ctx context.Context, cost uint32, d time.Duration, changed <-chan str
 	return awake(ctx, d, changed)
 }
 
-// awake waits for d, until changed, or until ctx ends, which is an error.
+// awake waits for d, until changed is closed, or until ctx ends, which is an error.
 func awake(ctx context.Context, d time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

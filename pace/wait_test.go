@@ -19,12 +19,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bubble returns a store on the time of a bubble of synctest.
+// bubble returns a store with the fake time of synctest.
 func bubble() *memory.Store {
 	return memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(time.Now()) }})
 }
 
-// within returns a context that ends d from now, never for 0.
+// within returns a context that ends d from now; with 0 it never ends.
 func within(t *testing.T, d time.Duration) context.Context {
 	if d == 0 {
 		return t.Context()
@@ -45,7 +45,7 @@ var (
 	none       = stint.Spec{Algorithm: stint.TokenBucket, Per: time.Second}
 )
 
-// Each of several callers that come together passes as soon as the limit allows.
+// Each of several concurrent callers passes as soon as the limit allows.
 func TestWaitPasses(t *testing.T) {
 	ms := func(n ...int) []time.Duration {
 		var all []time.Duration
@@ -83,7 +83,7 @@ func TestWaitPasses(t *testing.T) {
 						}
 						got[i] = time.Since(begun).Round(time.Millisecond)
 					})
-					synctest.Wait() // until it waits or is through
+					synctest.Wait() // until it waits or has passed
 				}
 				group.Wait()
 				if !slices.Equal(got, test.want) {
@@ -94,16 +94,16 @@ func TestWaitPasses(t *testing.T) {
 	}
 }
 
-// What cannot pass in time is refused at once, and charged nothing.
+// A caller that cannot pass in time is refused immediately and charged nothing.
 func TestWaitRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		spec     stint.Spec
-		ahead    int           // callers that take or wait before
-		cost     uint32        // of the one that asks
-		deadline time.Duration // 0: none
-		want     error         // nil: it passes
-		wait     time.Duration // that the refusal names
+		ahead    int           // earlier callers that take or wait
+		cost     uint32        // cost of the caller
+		deadline time.Duration // 0 for none
+		want     error         // nil if it passes
+		wait     time.Duration // wait in the refusal
 	}{
 		{"more than ever", perSecond, 0, 2, 0, pace.ErrNever, stint.Never},
 		{"limit of none", none, 0, 1, 0, pace.ErrNever, stint.Never},
@@ -153,8 +153,8 @@ func TestWaitRefuses(t *testing.T) {
 	}
 }
 
-// A hundred callers with different costs are served in the order of their arrival,
-// also where every third gives up while it waits.
+// A hundred callers with different costs are served in order of arrival, even if every third one
+// cancels while it waits.
 func TestWaitIsFair(t *testing.T) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 3},
@@ -167,7 +167,7 @@ func TestWaitIsFair(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := pace.New(bubble(), "k", stint.MustLimit(spec))
 				begun := time.Now()
-				served := make([]time.Duration, 100) // when; 0: gave up
+				served := make([]time.Duration, 100) // time of service; 0 if canceled
 				var group sync.WaitGroup
 				random := rand.New(rand.NewPCG(1, 2))
 				for i := range 100 {
@@ -194,7 +194,7 @@ func TestWaitIsFair(t *testing.T) {
 	}
 }
 
-// Whoever leaves the line leaves its place to those behind, wherever it stood.
+// When a caller leaves the line at any position, those behind it move up.
 func TestPlaceOfTheCancelled(t *testing.T) {
 	for _, spec := range []stint.Spec{perSecond, leaky} {
 		for gone := range 4 {
@@ -233,7 +233,7 @@ func TestPlaceOfTheCancelled(t *testing.T) {
 	}
 }
 
-// Where units are given back or the key is reset, the front asks again.
+// When units are given back or the key is reset, the front asks again.
 func TestWaitWakes(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -269,7 +269,7 @@ func TestWaitWakes(t *testing.T) {
 	}
 }
 
-// Two pacers on one store, as two processes have them, keep one limit together.
+// Two pacers on one store, as in two processes, share one limit.
 func TestWaitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, limit := bubble(), stint.MustLimit(perSecond)
@@ -299,15 +299,15 @@ func TestWaitTogether(t *testing.T) {
 	})
 }
 
-// slow is a store whose answers take a tenth of a second.
+// slow is a store that answers after 100 ms.
 type slow struct{ *memory.Store }
 
 func (s slow) Decide(ctx context.Context, call *stint.Call) error {
-	time.Sleep(100 * time.Millisecond) // synctest
+	time.Sleep(100 * time.Millisecond) // fake time
 	return s.Store.Decide(ctx, call)
 }
 
-// Those behind a front that is still asking are refused as soon as its answer tells.
+// Callers behind a front that is still asking are refused when its answer arrives.
 func TestRefusedInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pace.New(slow{bubble()}, "k", stint.MustLimit(perSecond))
@@ -332,18 +332,18 @@ func TestRefusedInLine(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		time.Sleep(time.Minute) // synctest
+		time.Sleep(time.Minute) // fake time
 	})
 }
 
 var errBroken = errors.New("broken")
 
-// broken is a store that cannot decide.
+// broken is a store that always fails.
 type broken struct{}
 
 func (broken) Decide(context.Context, *stint.Call) error { return errBroken }
 
-// A store that cannot decide is an error of everybody, and the line goes on.
+// If the store fails, every caller gets the error, and the line continues.
 func TestStoreFails(t *testing.T) {
 	p := pace.New(broken{}, "k", stint.MustLimit(perSecond))
 	ctx := t.Context()

@@ -10,7 +10,7 @@ import (
 	"stint/store/memory"
 )
 
-// A pacer is not made with an empty key, nor with a limit that cannot decide.
+// New panics for an empty key and for an invalid limit.
 func TestNewRefuses(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Requests: 1, Per: time.Second})
 	for _, test := range []struct {

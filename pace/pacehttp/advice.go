@@ -9,30 +9,30 @@ import (
 	"stint/internal/web"
 )
 
-// outcome is what came of a request. Its number is how many more may follow it where
-// nothing else says how many.
+// outcome is the result of a request. Its value is the number of requests that may follow if the
+// server does not report its remaining requests.
 type outcome uint64
 
 const (
-	refused  outcome = iota // by a limit
-	failed                  // no answer: another may try
-	answered                // two more
+	refused  outcome = iota // refused by a limit
+	failed                  // no answer: one more request may be tried
+	answered                // answered: two more
 )
 
-// advice is what an answer says about the limits of its server.
+// advice is the information about limits in an answer.
 type advice struct {
 	outcome outcome
-	retry   time.Duration // Retry-After; 0: none
-	budget  bool          // whether the server told what it has left:
-	left    uint32        // so many requests
-	during  time.Duration // in so much time
+	retry   time.Duration // Retry-After; 0 for none
+	budget  bool          // whether the server reported its remaining requests:
+	left    uint32        // their number
+	during  time.Duration // the time for which they are valid
 }
 
-// read reads the advice of an answer that came at now. Times above most count as most;
-// what is malformed counts as not there.
+// read reads the advice of an answer that arrived at now. It cuts times to most and ignores
+// malformed fields.
 func read(answer *http.Response, now time.Time, most time.Duration) advice {
 	h := answer.Header
-	// The server's own clock makes sense of its dates.
+	// Dates are relative to the server's own clock.
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
@@ -49,7 +49,7 @@ func read(answer *http.Response, now time.Time, most time.Duration) advice {
 	return a
 }
 
-// retryAfter reads seconds or a date, as a time from now.
+// retryAfter parses seconds or a date, and returns the time from now.
 func retryAfter(s string, now time.Time, most time.Duration) time.Duration {
 	if n, ok := digits(s); ok {
 		return seconds(n, most)
@@ -60,10 +60,10 @@ func retryAfter(s string, now time.Time, most time.Duration) time.Duration {
 	return 0
 }
 
-// rateLimit reads the RateLimit field of draft-ietf-httpapi-ratelimit-headers, a list
-// such as "day";r=90;t=3600, "second";r=0;t=1. Of several policies it returns the one
-// that has least left, for the longest time; those that name no time bound nothing. A
-// list with a fault is ignored as a whole.
+// rateLimit parses the RateLimit field of draft-ietf-httpapi-ratelimit-headers, a list such as
+// "day";r=90;t=3600, "second";r=0;t=1. Of several policies it returns the one with the fewest
+// remaining requests, on a tie the one with the longest time; it ignores policies without a time.
+// It ignores a list with a syntax error completely.
 func rateLimit(field string, most time.Duration) (left uint32, during time.Duration, ok bool) {
 	for field != "" {
 		var member string
@@ -83,7 +83,7 @@ func rateLimit(field string, most time.Duration) (left uint32, during time.Durat
 	return left, during, ok
 }
 
-// policy reads one member of the list; found says whether it has both r and t.
+// policy parses one member of the list; found reports whether it has both r and t.
 func policy(member string) (r, t uint64, found, valid bool) {
 	name, params, valid := web.Cut(member, ';')
 	if name = strings.TrimSpace(name); !valid || name == "" {
@@ -113,16 +113,15 @@ func policy(member string) (r, t uint64, found, valid bool) {
 	return r, t, hasR && hasT, true
 }
 
-// The least values that legacy takes for Unix times: more seconds than in 15 years are
-// those since 1970, and more than in 3000 years are milliseconds.
+// The smallest values that legacy treats as Unix times: values above the seconds of 15 years are
+// seconds since 1970, and values above those of 3000 years are milliseconds.
 const (
 	leastUnixSeconds = 500_000_000
 	leastUnixMillis  = 100_000_000_000
 )
 
-// legacy reads X-RateLimit-Remaining and X-RateLimit-Reset, which is in Unix seconds,
-// Unix milliseconds or seconds from now: the size tells. A reset that is over says
-// nothing.
+// legacy parses X-RateLimit-Remaining and X-RateLimit-Reset. The reset is in Unix seconds, Unix
+// milliseconds or seconds from now, which its size determines. A reset in the past is ignored.
 func legacy(left, reset string, now time.Time, most time.Duration) (uint32, time.Duration, bool) {
 	n, ok := digits(left)
 	at, ok2 := digits(reset)
@@ -144,17 +143,17 @@ func legacy(left, reset string, now time.Time, most time.Duration) (uint32, time
 	return remaining(n), min(during, most), true
 }
 
-// digits reads a whole number. One that is too large for its type is the largest.
+// digits parses a whole number. A number that is too large becomes the largest one.
 func digits(s string) (uint64, bool) {
 	s = strings.TrimSpace(s)
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}
-	n, _ := strconv.ParseUint(s, 10, 64) // out of range is the largest, and nothing else can fail
+	n, _ := strconv.ParseUint(s, 10, 64) // on overflow n is the largest number; other errors are impossible
 	return n, true
 }
 
-// seconds returns n seconds, most if that is less.
+// seconds returns n seconds, at most most.
 func seconds(n uint64, most time.Duration) time.Duration {
 	if n > uint64(most/time.Second) {
 		return most

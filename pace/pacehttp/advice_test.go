@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// now is when the answers of TestRead come.
+// now is the time at which the answers of TestRead arrive.
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func TestRead(t *testing.T) {
@@ -79,8 +79,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever a server sends, it is believed for no longer than the bound, and not for
-// less than nothing.
+// For any header, times are between 0 and the bound.
 func FuzzRead(f *testing.F) {
 	f.Add("Thu, 01 Jan 2026 12:00:09 GMT", `"a";r=1;t=5`, "3", "1767268800")
 	f.Add("7", `"a\"";r=0;t=9, b`, "0", "1767268800000")

@@ -12,7 +12,7 @@ import (
 	"stint/store/memory"
 )
 
-// Ten requests a second, five of them at once; the server's refusal is waited for.
+// Ten requests per second, five of them at once. The client waits after a refusal of the server.
 func ExampleNewTransport() {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -25,7 +25,7 @@ func ExampleNewTransport() {
 
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 5})
 	client := &http.Client{
-		Timeout:   30 * time.Second, // of waiting and sending together
+		Timeout:   30 * time.Second, // for waiting and sending together
 		Transport: pacehttp.NewTransport(memory.New(memory.Options{}), limit, pacehttp.Options{MaxRetries: 1}),
 	}
 	defer client.CloseIdleConnections()

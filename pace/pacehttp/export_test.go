@@ -1,6 +1,6 @@
 package pacehttp
 
-// HostsForTest returns how many hosts are remembered.
+// HostsForTest returns the number of hosts in memory.
 func (t *Transport) HostsForTest() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

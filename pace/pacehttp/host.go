@@ -7,21 +7,21 @@ import (
 	"stint/pace"
 )
 
-// host is what a Transport knows of one key, which usually is a host. Its fields are
-// guarded by the transport's mutex.
+// host is the state of one key, which usually is a host. Its fields are guarded by the transport's
+// mutex.
 type host struct {
 	pacer *pace.Pacer
-	inUse int // calls of RoundTrip
+	inUse int // running calls of RoundTrip
 
-	sent  uint64    // requests so far
-	back  uint64    // those answered, or failed
-	known uint64    // how many had passed the pacer when the answer came that bound is of
-	bound uint64    // how many may have passed it by what the server had left then
-	until time.Time // and for how long that counts
-	trust uint64    // how many may have passed it since a pause, while the server does not say; 0: no bound
+	sent  uint64    // requests sent so far
+	back  uint64    // requests answered or failed
+	known uint64    // value of Passed when the answer arrived that set bound
+	bound uint64    // maximum of Passed by the requests that the server had left then
+	until time.Time // time until which bound applies
+	trust uint64    // maximum of Passed after a pause while the server does not report its remaining requests; 0: no bound
 }
 
-// enter returns the host of a name, in use.
+// enter returns the host of a name and marks it as used.
 func (t *Transport) enter(name string) *host {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,11 +44,11 @@ func (t *Transport) leave(h *host) {
 	h.inUse--
 }
 
-// leastSweep is how many hosts are kept without looking which of them are idle.
+// leastSweep is the number of hosts below which idle hosts are not removed.
 const leastSweep = 64
 
-// sweepLocked forgets the hosts that nobody uses and that have nothing to say. The
-// state of their limit is in the store.
+// sweepLocked removes unused hosts without a pause or budget. The state of their limit is in the
+// store.
 func (t *Transport) sweepLocked() {
 	now := time.Now()
 	for name, h := range t.hosts {
@@ -67,18 +67,16 @@ func (t *Transport) depart(h *host) uint64 {
 	return h.sent
 }
 
-// arrive counts a request that has been answered, or failed, and shares out what the
-// server said it has left.
+// arrive counts a request that was answered or failed, and sets the budget from the remaining
+// requests that the server reported.
 //
-// The server may or may not have counted the requests that are still flying, so they
-// are taken off. An answer to a request that left after the last word was heard is
-// newer than that word and replaces it. Any other may be older: it gives back the place
-// of its own request at most, because what it says counts that. One that says nothing
-// gives back none.
+// It is unknown whether the server has counted the requests that are still under way, so they are
+// subtracted. An answer to a request that was sent after the last report arrived is newer than that
+// report and replaces it. Any other answer may be older: it returns at most the unit of its own
+// request, because its report includes that. An answer without a report returns none.
 //
-// After a pause only a probe is sent, and what comes back from before it says nothing
-// of after it. Where the answer to the probe does not say what is left, each good
-// answer lets two more go.
+// After a pause only a probe is sent, and answers to requests from before the pause are ignored. If
+// the answer to the probe has no report, each successful answer allows two more requests.
 func (t *Transport) arrive(h *host, number uint64, a advice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +108,7 @@ func (t *Transport) arrive(h *host, number uint64, a advice) {
 	}
 	passed := h.pacer.Passed()
 	if during := h.until.Sub(now); h.bound <= passed && h.back == passed {
-		h.pacer.Pause(during) // nothing is under way that could bring better news before
+		h.pacer.Pause(during) // no request is under way whose answer could allow more earlier
 	} else {
 		h.pacer.Budget(h.bound, during)
 	}

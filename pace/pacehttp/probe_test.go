@@ -13,10 +13,10 @@ import (
 	"stint/pace/pacehttp"
 )
 
-// windows is a server of twenty requests in each two seconds, which takes 30 ms for one.
+// windows is a server that allows twenty requests in each two seconds and takes 30 ms for one.
 type windows struct {
 	begun   time.Time
-	tells   bool // what it has left
+	tells   bool // whether it reports its remaining requests
 	mu      sync.Mutex
 	used    map[int]int
 	refused int
@@ -33,27 +33,27 @@ func (s *windows) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		s.refused++
 	}
 	s.mu.Unlock()
-	// Whole seconds, rounded up, as fields have them.
+	// Whole seconds, rounded up, as in the header fields.
 	reset := (time.Duration(window+1)*per - since + time.Second - 1) / time.Second
 	if s.tells {
 		w.Header().Set("RateLimit", fmt.Sprintf(`"a";r=%d;t=%d`, max(0, left), reset))
 	}
-	time.Sleep(30 * time.Millisecond) // synctest
+	time.Sleep(30 * time.Millisecond) // fake time
 	if over {
 		w.Header().Set("Retry-After", fmt.Sprint(int(reset)))
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 }
 
-// TestProbe has fifty callers at a server of twenty in two seconds, with no limit of
-// their own. They rush once, at the beginning, when nobody knows anything. Afterwards one
-// of them asks when a pause ends, and as many follow as the server has left; one that
-// does not say is asked by twos.
+// TestProbe has fifty clients of a server that allows twenty requests in two seconds, without a
+// limit of their own. At the beginning all send at once, because nothing is known. Afterwards one
+// probe is sent at the end of each pause, and then as many requests as the server has left; if it
+// does not report them, two for each answer.
 func TestProbe(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		tells bool
-		most  int // that are refused, of 200
+		most  int // refused requests, of 200
 	}{{"told what is left", true, 30}, {"not told", false, 130}} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeFails sends the next probe when one gets no answer, and lets nobody by it.
+// TestProbeFails checks that a new probe is sent if one gets no answer, and that no other request
+// passes meanwhile.
 func TestProbeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -92,7 +93,7 @@ func TestProbeFails(t *testing.T) {
 			at = append(at, time.Since(begun))
 			n := len(at)
 			mu.Unlock()
-			time.Sleep(time.Second) // synctest
+			time.Sleep(time.Second) // fake time
 			answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 			switch n {
 			case 1:
@@ -119,8 +120,8 @@ func TestProbeFails(t *testing.T) {
 			})
 		}
 		group.Wait()
-		// 1 s and a pause of 4, two probes that fail, one that says: two more within
-		// ten seconds. Then a probe again, and one that it lets go.
+		// 1 s and a pause of 4 s, two failed probes, one with a report: two more within ten
+		// seconds. Then a probe again, and one more request.
 		want := []int{0, 5, 6, 7, 8, 8, 18, 19}
 		if len(at) != len(want) || failed.Load() != 2 {
 			t.Fatalf("sent at %v, %d failed", at, failed.Load())
@@ -133,8 +134,8 @@ func TestProbeFails(t *testing.T) {
 	})
 }
 
-// TestLateAnswers hears of a time before the pause when the pause is over: that opens
-// nothing.
+// TestLateAnswers checks that an answer from before a pause, which arrives after the pause, does
+// not allow requests.
 func TestLateAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
@@ -143,13 +144,13 @@ func TestLateAnswers(t *testing.T) {
 			answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 			switch r.URL.Path {
 			case "/slow":
-				time.Sleep(6 * time.Second) // synctest
+				time.Sleep(6 * time.Second) // fake time
 				answer.Header.Set("RateLimit", `"a";r=100;t=60`)
 			case "/refused":
 				answer.StatusCode = http.StatusTooManyRequests
 				answer.Header.Set("Retry-After", "4")
 			default:
-				time.Sleep(10 * time.Second) // synctest
+				time.Sleep(10 * time.Second) // fake time
 			}
 			return answer, nil
 		})})
@@ -168,7 +169,7 @@ func TestLateAnswers(t *testing.T) {
 		for range 20 {
 			ask("")
 		}
-		time.Sleep(8 * time.Second) // synctest: the slow answer came, that of the probe did not
+		time.Sleep(8 * time.Second) // fake time: the slow answer arrived, that of the probe did not
 		synctest.Wait()
 		if n := sent.Load(); n != 3 {
 			t.Errorf("%d were sent, want the first two and a probe", n)

@@ -17,55 +17,54 @@ const (
 	DefaultName     = "client"
 )
 
-// Options say what is limited together and how far servers are believed. The zero
+// Options configure which requests share a limit, and the bounds for what servers ask. The zero
 // Options limit each host and never retry.
 type Options struct {
-	// Base sends the requests. Nil: http.DefaultTransport.
+	// Base sends the requests. If nil, it is http.DefaultTransport.
 	Base http.RoundTripper
 
-	// Key returns what a request is limited by, such as its host and a tenant; requests
-	// with the same key share one limit and what their server says. "" is sent at once
-	// and not limited. Nil: the host and port of the URL.
+	// Key returns the key of a request, such as its host and a tenant. Requests with the same key
+	// share one limit and the pauses of their server. A request with key "" is sent at once and not
+	// limited. If nil, the key is the host and port of the URL.
 	Key func(*http.Request) string
 
-	// Name is what the keys in the store begin with. Transports with the same name and
-	// store keep one limit together. "": DefaultName.
+	// Name is the prefix of the keys in the store. Transports with the same name and store share one
+	// limit. "" means DefaultName.
 	Name string
 
-	// MaxRetries is how often a request is sent again that was answered by 429, or by
-	// 503 with Retry-After, after the time that the server asked for. A request with a
-	// body is only sent again if it has GetBody, and none whose deadline comes before
-	// that time: then the answer is returned as it is. 0: never.
+	// MaxRetries is the maximum number of retries after 429, or after 503 with Retry-After; the
+	// retry is sent after the time that the server asked for. A request with a body is retried only
+	// if it has GetBody, and no request is retried whose deadline is before that time: then the
+	// answer is returned unchanged. 0 means no retries.
 	MaxRetries int
 
-	// MaxPause is the longest that a server is believed at a time: a longer Retry-After
-	// or reset counts as this. 0: DefaultMaxPause. Raising it lets a faulty server hold
-	// its callers for longer.
+	// MaxPause is the longest pause that a server can request at a time: longer times in
+	// Retry-After or a reset are cut to this. 0 means DefaultMaxPause. With a larger value a faulty
+	// server can block its clients for longer.
 	MaxPause time.Duration
 }
 
-// Transport is an http.RoundTripper that waits until a request may be sent. All its
-// callers share one limit for each host, first come first served, and what that host
-// says of its own:
+// Transport is an http.RoundTripper that waits until a request may be sent. All its callers share
+// one limit for each host, in order of arrival, and what that host reports:
 //
-//   - a 429 or 503 with Retry-After, in seconds or as a date, pauses all requests to
-//     the host for that time; a 429 that names no time pauses them for one second, and
-//     for twice as long with each retry;
-//   - RateLimit: "name";r=5;t=10 (draft-ietf-httpapi-ratelimit-headers) lets five more
-//     be sent in the next ten seconds, less those under way, of which the server may
-//     not know yet; the next answer says anew;
-//   - so do X-RateLimit-Remaining and X-RateLimit-Reset, whose time may be in Unix
-//     seconds, Unix milliseconds or seconds from now;
-//   - when a pause ends, or the time in which nothing was left, one request is sent as
-//     a probe. The others wait for its answer, and as many of them go as that says are
-//     left. Where it does not say, each answer that is no refusal lets two more go.
+//   - A 429 or 503 with Retry-After, in seconds or as a date, pauses all requests to
+//     the host for that time. A 429 without a time pauses them for one second, and
+//     for twice as long with each retry.
+//   - RateLimit: "name";r=5;t=10 (draft-ietf-httpapi-ratelimit-headers) allows five
+//     more requests in the next ten seconds, less those under way, which the server
+//     may not have counted yet. The next answer has a new report.
+//   - X-RateLimit-Remaining and X-RateLimit-Reset have the same effect; the time may be
+//     in Unix seconds, Unix milliseconds or seconds from now.
+//   - At the end of a pause, or of a time in which nothing was left, one request is
+//     sent as a probe. The others wait for its answer; then as many are sent as it
+//     reports. If it has no report, each answer that is not a refusal allows two more.
 //
-// A request that is waiting ends with its context. One whose deadline comes before its
-// turn is refused at once with an error that is a pace.RefusedError, and not sent. An
-// error of the store is returned too: a request that could not be counted is not sent.
+// A waiting request ends with its context. A request whose deadline is before its turn is not sent
+// and fails immediately with a pace.RefusedError. If the store fails, its error is returned and the
+// request is not sent, because it could not be counted.
 //
-// It is safe for concurrent use, never modifies a request, and starts no goroutine.
-// The zero Transport is not usable; see [NewTransport].
+// A Transport is safe for concurrent use, never modifies a request, and starts no goroutine. The
+// zero Transport is not usable; see [NewTransport].
 type Transport struct {
 	store   stint.Store
 	limit   *stint.Limit
@@ -73,13 +72,13 @@ type Transport struct {
 
 	mu      sync.Mutex
 	hosts   map[string]*host
-	sweepAt int // as many hosts are looked through
+	sweepAt int // number of hosts at which idle ones are removed
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// NewTransport returns a transport that counts in store. A nil limit sets none of its
-// own, and only follows what the servers say. It panics for the zero Limit.
+// NewTransport returns a transport with the state of its limit in store. With a nil limit it only
+// follows the limits of servers. It panics for the zero Limit.
 func NewTransport(store stint.Store, limit *stint.Limit, options Options) *Transport {
 	if limit == nil {
 		limit = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
@@ -102,7 +101,7 @@ func NewTransport(store stint.Store, limit *stint.Limit, options Options) *Trans
 	return &Transport{store: store, limit: limit, options: options, hosts: map[string]*host{}, sweepAt: leastSweep}
 }
 
-// RoundTrip sends a request once its limit allows it.
+// RoundTrip sends a request when its limit allows it.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	name := t.options.Key(r)
 	if name == "" {
@@ -113,7 +112,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for retries := 0; ; retries++ {
 		if err := h.pacer.Wait(r.Context(), 1); err != nil {
 			if r.Body != nil {
-				_ = r.Body.Close() // a RoundTripper closes it whatever happens
+				_ = r.Body.Close() // a RoundTripper must always close it
 			}
 			return nil, fmt.Errorf("waiting for the limit of %s: %w", name, err)
 		}
@@ -125,17 +124,17 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if next == nil {
 			return answer, nil
 		}
-		// Reading a short body to its end lets the connection be used again.
+		// Reading a short body to its end allows the connection to be reused.
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrain)
 		_ = answer.Body.Close()
 		r = next
 	}
 }
 
-// maxDrain is how much of an answer that is thrown away is read.
+// maxDrain is the maximum number of bytes read of a discarded answer.
 const maxDrain = 64 << 10
 
-// send sends a request now and learns from the answer.
+// send sends a request now and updates the host from the answer.
 func (t *Transport) send(h *host, r *http.Request, retries int) (*http.Response, error) {
 	number := t.depart(h)
 	answer, err := t.options.Base.RoundTrip(r)
@@ -150,7 +149,7 @@ func (t *Transport) send(h *host, r *http.Request, retries int) (*http.Response,
 	}
 	switch {
 	case a.retry > 0:
-		// It comes before what the RateLimit fields say.
+		// Retry-After takes precedence over the RateLimit fields.
 		h.pacer.Pause(a.retry)
 		a.budget = false
 	case denied && a.budget && a.left == 0:
@@ -162,7 +161,7 @@ func (t *Transport) send(h *host, r *http.Request, retries int) (*http.Response,
 	return answer, nil
 }
 
-// next returns the request to send after an answer; nil if there is none.
+// next returns the request for a retry after an answer; nil for none.
 func (t *Transport) next(h *host, r *http.Request, answer *http.Response, retries int) *http.Request {
 	asked := answer.StatusCode == http.StatusTooManyRequests ||
 		answer.StatusCode == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") != ""
@@ -176,14 +175,14 @@ func (t *Transport) next(h *host, r *http.Request, answer *http.Response, retrie
 	if r.GetBody != nil {
 		body, err := r.GetBody()
 		if err != nil {
-			return nil // the answer says more than this error
+			return nil // return the answer, which says more than this error
 		}
 		next.Body = body
 	}
 	return next
 }
 
-// CloseIdleConnections does so in the base transport, if it can.
+// CloseIdleConnections calls CloseIdleConnections of the base transport, if it has this method.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.options.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -27,8 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pipe is a listener in memory, so that real clients and servers talk within a bubble
-// of synctest.
+// pipe is a listener in memory for clients and servers in fake time.
 type pipe struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -61,8 +60,8 @@ func (p *pipe) dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// serve runs a server with the handler in this bubble and returns a client to it, for
-// any host name, that goes through a Transport.
+// serve runs a server in fake time and returns a client that reaches it under any host name through
+// a Transport.
 func serve(t *testing.T, handler http.HandlerFunc, limit *stint.Limit, options pacehttp.Options) *http.Client {
 	p := &pipe{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: handler}
@@ -72,7 +71,7 @@ func serve(t *testing.T, handler http.HandlerFunc, limit *stint.Limit, options p
 	store := clockStore()
 	client := &http.Client{Transport: pacehttp.NewTransport(store, limit, options)}
 	t.Cleanup(func() {
-		synctest.Wait() // until no connection is being made
+		synctest.Wait() // until no connection is being opened
 		client.CloseIdleConnections()
 		server.Close()
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
@@ -82,7 +81,7 @@ func serve(t *testing.T, handler http.HandlerFunc, limit *stint.Limit, options p
 	return client
 }
 
-// clockStore returns a store that goes by the clock of the bubble.
+// clockStore returns a store with fake time.
 func clockStore() *memory.Store {
 	return memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(time.Now()) }})
 }
@@ -102,7 +101,7 @@ func get(ctx context.Context, client *http.Client, url string) (int, error) {
 	return answer.StatusCode, err
 }
 
-// log notes when requests reach a server.
+// log records the times at which requests reach a server.
 type log struct {
 	begun time.Time
 	mu    sync.Mutex
@@ -128,7 +127,7 @@ func (l *log) check(t *testing.T, host string, want ...time.Duration) {
 	}
 }
 
-// Each host has the limit for itself, goroutines share it.
+// Each host has its own limit, which goroutines share.
 func TestLimitPerHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := log{begun: time.Now()}
@@ -148,7 +147,7 @@ func TestLimitPerHost(t *testing.T) {
 	})
 }
 
-// The key may be anything of the request; without one it is not limited.
+// The key may depend on any part of the request; a request without a key is not limited.
 func TestLimitByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := log{begun: time.Now()}
@@ -175,7 +174,7 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// One refusal with Retry-After pauses all callers of that host, and no other.
+// A refusal with Retry-After pauses all callers of that host, and of no other.
 func TestRetryAfterPausesAll(t *testing.T) {
 	for _, retry := range []func() string{
 		func() string { return "3" },
@@ -207,7 +206,7 @@ func TestRetryAfterPausesAll(t *testing.T) {
 	}
 }
 
-// What a server has left is shared by all callers, less what is under way.
+// All callers share the remaining requests of a server, less the requests under way.
 func TestBudgetOfServer(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -225,10 +224,10 @@ func TestBudgetOfServer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				var mu sync.Mutex
-				used := map[int]int{} // in windows of ten seconds
+				used := map[int]int{} // requests in each window of ten seconds
 				var refused int
 				client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-					time.Sleep(50 * time.Millisecond) // synctest
+					time.Sleep(50 * time.Millisecond) // fake time
 					mu.Lock()
 					defer mu.Unlock()
 					since := time.Since(begun)
@@ -237,11 +236,11 @@ func TestBudgetOfServer(t *testing.T) {
 						refused++
 						w.WriteHeader(http.StatusTooManyRequests)
 					}
-					// Whole seconds, rounded up, as fields have them.
+					// Whole seconds, rounded up, as in the header fields.
 					reset := (time.Duration(window+1)*10*time.Second - since + time.Second - 1).Truncate(time.Second)
 					test.write(w.Header(), max(0, 5-used[window]), reset)
 				}, nil, pacehttp.Options{})
-				if status, err := get(t.Context(), client, "http://a/"); status != 200 { // learns of the limit
+				if status, err := get(t.Context(), client, "http://a/"); status != 200 { // to learn the limit
 					t.Fatal(status, err)
 				}
 				var group sync.WaitGroup
@@ -263,8 +262,8 @@ func TestBudgetOfServer(t *testing.T) {
 	}
 }
 
-// What a server has left is used up by requests whose answers do not say anything, and by
-// those that fail: it may have counted them.
+// Requests whose answers have no report, and failed requests, also reduce the remaining requests,
+// because the server may have counted them.
 func TestBudgetWithoutNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := log{begun: time.Now()}
@@ -289,17 +288,17 @@ func TestBudgetWithoutNews(t *testing.T) {
 	})
 }
 
-// A refused request is sent again, after the time asked for, as often as allowed and
-// with its whole body; where that is not possible the answer is returned.
+// A refused request is retried after the requested time, at most MaxRetries times and with its
+// whole body; if that is not possible the answer is returned.
 func TestRetries(t *testing.T) {
 	replay := func(s string) io.Reader { return strings.NewReader(s) }
-	once := func(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) } // no GetBody
+	once := func(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) } // a body without GetBody
 	for _, test := range []struct {
 		name     string
 		retries  int
 		status   int
-		after    string // Retry-After
-		refusals int    // that the server sends first
+		after    string // value of Retry-After
+		refusals int    // number of refusals that the server sends first
 		body     io.Reader
 		deadline time.Duration
 		want     int
@@ -361,7 +360,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A context that ends while a request waits ends the request, and closes its body.
+// If its context ends while a request waits, the request fails and its body is closed.
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := serve(t, func(http.ResponseWriter, *http.Request) {}, stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), pacehttp.Options{})
@@ -391,7 +390,7 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// Hosts that nobody uses are forgotten; those that are paused are not.
+// Unused hosts are removed, unless they are paused.
 func TestManyHosts(t *testing.T) {
 	store := memory.New(memory.Options{})
 	transport := pacehttp.NewTransport(store, nil, pacehttp.Options{Base: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -425,14 +424,14 @@ func TestManyHosts(t *testing.T) {
 	if _, err := get(deadline(t, time.Minute), client, "http://paused/"); !errors.Is(err, pace.ErrTooLate) {
 		t.Errorf("the pause is forgotten: %v", err)
 	}
-	client.CloseIdleConnections() // the base cannot, and that is no fault
+	client.CloseIdleConnections() // the base does not support it, which is fine
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The same on real sockets: one refusal, and everybody waits.
+// The same with real sockets: after one refusal all callers wait.
 func TestRealServer(t *testing.T) {
 	var requests, early atomic.Int32
 	var resume time.Time

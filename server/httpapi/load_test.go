@@ -103,7 +103,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"PUT", "/v1/load/db", `{}`, 400, `load: missing; send a number`},
 		{"PUT", "/v1/load/db", `{"load":0.2}`, 400, `ttl: missing; send how long`},
 		{"PUT", "/v1/load/db", `{"ttl":"5s"}`, 400, `load: missing`},
-		{"PUT", "/v1/load/db", `{"load":20,"ttl":"5s"}`, 400, `load: 20 is above 10; 1 is all that there is: write 0.2 for 20 %`},
+		{"PUT", "/v1/load/db", `{"load":20,"ttl":"5s"}`, 400, `load: 20 is above 10; 1 is full capacity: write 0.2 for 20 %`},
 		{"PUT", "/v1/load/db", `{"load":-1,"ttl":"5s"}`, 400, `load: -1 is no load`},
 		{"PUT", "/v1/load/db", `{"load":1e999,"ttl":"5s"}`, 400, `load: +Inf is above 10`},
 		{"PUT", "/v1/load/db", `{"load":0x1,"ttl":"5s"}`, 400, `a comma`},
