@@ -6,9 +6,9 @@ import (
 	"stint/internal/config"
 )
 
-// environmentTable says what becomes of the environment of envoyproxy/ratelimit.
+// environmentTable returns a table of how each variable of envoyproxy/ratelimit is used.
 func environmentTable() string {
-	rows := [][]string{{"variable", "default", "", "what becomes of it"}}
+	rows := [][]string{{"variable", "default", "", "how it is used"}}
 	for _, v := range config.EnvoyVariables() {
 		what := strings.ReplaceAll(v.Note, "|", "\\|")
 		if v.Setting != "" {

@@ -8,18 +8,18 @@ import (
 	"stint/internal/testkit"
 )
 
-// five are the tries of the smallest example that tells the algorithms apart.
+// five are the times of the smallest example in which all algorithms differ.
 var five = []time.Duration{
 	200 * time.Millisecond, 600 * time.Millisecond, 600 * time.Millisecond, 1200 * time.Millisecond, 1300 * time.Millisecond,
 }
 
-// fiveTable puts them to three per second under every algorithm.
+// fiveTable decides them by three per second under every algorithm.
 func fiveTable() string {
 	rows := [][]string{{"3 per second as"}}
 	for _, at := range five {
 		rows[0] = append(rows[0], seconds(at))
 	}
-	for _, l := range lanes {
+	for _, l := range comparisons {
 		spec := l.spec
 		spec.Requests = 3
 		label := l.label
@@ -41,9 +41,9 @@ func fiveTable() string {
 	return markdown(rows)
 }
 
-// weightedTable shows what the last of the five would get from a log that were also
-// weighed like a sliding_window: entries of the second before count by the part of
-// that second that the window still covers.
+// weightedTable shows the result for the last of the five if a log were weighted like a
+// sliding_window: entries of the previous second count by the fraction of that second which the
+// window still covers.
 func weightedTable() string {
 	now := five[len(five)-1]
 	edge := now.Truncate(time.Second)

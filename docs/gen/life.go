@@ -10,22 +10,22 @@ import (
 	"stint/internal/testkit"
 )
 
-// life is one key's story under one limit.
+// life is a sequence of takes of one key under one limit.
 type life struct {
-	name  string // of the table and the picture
+	name  string // name of the table and the picture
 	spec  stint.Spec
-	span  time.Duration // of the picture
+	span  time.Duration // length of the picture
 	steps []step
 }
 
-// step is one take and what it shows.
+// step is one take and what it demonstrates.
 type step struct {
 	at   time.Duration
 	cost uint64
 	why  string
 }
 
-// lives are the stories of docs/algorithms.md: five per minute under each algorithm.
+// lives are the sequences of docs/algorithms.md: five per minute under each algorithm.
 var lives = []life{
 	{"token_bucket", perMinute(stint.Spec{Algorithm: stint.TokenBucket}), 150 * time.Second, []step{
 		{0, 1, "an unused bucket is full; a token is refilled in 12 s"},
@@ -34,9 +34,9 @@ var lives = []life{
 		{11999 * time.Millisecond, 1, "one millisecond too early"},
 		{12 * time.Second, 1, "after exactly the retry time it passes"},
 		{30 * time.Second, 0, "a peek: 1.5 tokens, so one whole token"},
-		{30 * time.Second, 3, "three are not there; a denied take costs nothing"},
+		{30 * time.Second, 3, "only one is left; a denied take costs nothing"},
 		{48 * time.Second, 3, "the wait was exact"},
-		{90 * time.Second, 6, "more than the bucket holds: never"},
+		{90 * time.Second, 6, "more than the size of the bucket: never"},
 		{108 * time.Second, 0, "full again: the key can be dropped"},
 	}},
 	{"token_bucket_step", perMinute(stint.Spec{Algorithm: stint.TokenBucket, Burst: 8, Step: true}), 200 * time.Second, []step{
@@ -51,7 +51,7 @@ var lives = []life{
 		{0, 1, "the queue is empty: no delay"},
 		{0, 1, "waits for the one before it"},
 		{0, 1, "the second and last place to wait"},
-		{0, 1, "no room: a place comes free in 12 s"},
+		{0, 1, "no room: a place becomes free in 12 s"},
 		{6 * time.Second, 1, "still none"},
 		{12 * time.Second, 1, "takes the free place, leaves at 36 s"},
 		{40 * time.Second, 1, "the last left 4 s ago: the next is due 12 s after it"},
@@ -62,8 +62,8 @@ var lives = []life{
 		{55 * time.Second, 1, "the window ends in 5 s"},
 		{60 * time.Second, 5, "a new window: ten have passed within 10 s"},
 		{61 * time.Second, 1, "59 s to go"},
-		{130 * time.Second, 2, "what was left of a window is not carried over"},
-		{130 * time.Second, 6, "more than a window holds: never"},
+		{130 * time.Second, 2, "unused units of a window are not carried over"},
+		{130 * time.Second, 6, "more than the limit of a window: never"},
 	}},
 	{"sliding_log", perMinute(stint.Spec{Algorithm: stint.SlidingLog}), 150 * time.Second, []step{
 		{0, 2, "two entries of one time are kept as one"},
@@ -76,7 +76,7 @@ var lives = []life{
 	}},
 	{"sliding_window", perMinute(stint.Spec{Algorithm: stint.SlidingWindow}), 180 * time.Second, []step{
 		{30 * time.Second, 4, "counted in the first minute"},
-		{60 * time.Second, 0, "the minute before still counts in full: 4 * 60/60"},
+		{60 * time.Second, 0, "the previous minute still counts in full: 4 * 60/60"},
 		{70 * time.Second, 1, "floor(4 * 50/60) = 3, and this one: 4"},
 		{70 * time.Second, 2, "3 + 1 + 2 is 6; just after 75 s the weighted part falls below 3"},
 		{80 * time.Second, 2, "floor(4 * 40/60) = 2: 2 + 1 + 2 = 5"},
@@ -84,8 +84,8 @@ var lives = []life{
 	}},
 	{"sliding_window_full", perMinute(stint.Spec{Algorithm: stint.SlidingWindow, StartUsedUp: true}), 240 * time.Second, []step{
 		{15 * time.Second, 0, "no take yet, but floor(5 * 45/60) = 3 count as taken"},
-		{15 * time.Second, 3, "only these two could pass; a denied take is not stored"},
-		{20 * time.Second, 2, "floor(5 * 40/60) = 3, and these two: from now on the minute before has 5"},
+		{15 * time.Second, 3, "only two could pass; a denied take is not stored"},
+		{20 * time.Second, 2, "floor(5 * 40/60) = 3, and these two: from now on the previous minute has 5"},
 		{48 * time.Second, 2, "floor(5 * 12/60) = 1: 1 + 2 + 2 = 5"},
 		{70 * time.Second, 1, "that minute has expired: floor(4 * 50/60) = 3, and this one"},
 	}},
@@ -96,13 +96,13 @@ func perMinute(spec stint.Spec) stint.Spec {
 	return spec
 }
 
-// limit returns the limit of the story.
+// limit returns the limit of the sequence.
 func (l life) limit() *stint.Limit { return stint.MustLimit(l.spec) }
 
-// table returns the story with its numbers.
+// table returns the sequence with its numbers.
 func (l life) table() string {
 	limit, state := l.limit(), stint.State{}
-	head := []string{"time", "cost", "answer", "remaining", "retry after", "reset after", "what it shows"}
+	head := []string{"time", "cost", "answer", "remaining", "retry after", "reset after", "meaning"}
 	rows := [][]string{head}
 	for _, s := range l.steps {
 		d := limit.Take(&state, testkit.TraceZero.Add(s.at), s.cost)
@@ -121,16 +121,16 @@ func (l life) table() string {
 	return markdown(rows)
 }
 
-// The geometry of a story's picture, in pixels.
+// The geometry of the picture, in pixels.
 const (
 	lifeWidth, lifeHeight = 900.0, 250.0
 	lifeLeft, lifeRight   = 70.0, 870.0
 	lifeTop, lifeBottom   = 40.0, 170.0
 	lifeMarks             = 205.0           // base line of the takes
-	lifeBefore            = 5 * time.Second // shown of the time before zero
+	lifeBefore            = 5 * time.Second // time that is shown before zero
 )
 
-// picture draws what remains over time, and the takes below.
+// picture draws the remaining units over time, with the takes below.
 func (l life) picture() string {
 	c := newCanvas(lifeWidth, lifeHeight, "One bucket under "+l.name+": what remains over time")
 	most := l.limit().Capacity()
@@ -158,8 +158,7 @@ func (l life) picture() string {
 	return c.finish()
 }
 
-// drawRemaining draws the stairs of what remains, asked of the limit itself every
-// twentieth of a second.
+// drawRemaining draws the remaining units as steps, with a peek every twentieth of a second.
 func (l life) drawRemaining(c *canvas, x func(time.Duration) float64, y func(int64) float64) {
 	limit, state := l.limit(), stint.State{}
 	last := limit.Capacity()
@@ -181,8 +180,8 @@ func (l life) drawRemaining(c *canvas, x func(time.Duration) float64, y func(int
 	c.path("line", stairs)
 }
 
-// drawTakes marks each take with its cost: above the line where it passes (at the
-// time it is let go), below where it is denied. Peeks are left out.
+// drawTakes marks each take with its cost: above the line if it passes (at the time after its
+// delay), below if it is denied. It leaves out peeks.
 func (l life) drawTakes(c *canvas, x func(time.Duration) float64) {
 	limit, state := l.limit(), stint.State{}
 	above, below := labels{}, labels{}
@@ -207,7 +206,7 @@ func (l life) drawTakes(c *canvas, x func(time.Duration) float64) {
 	below.write(c, lifeMarks+14)
 }
 
-// labels are the costs of takes by place; those of one place share a label.
+// labels are the costs of takes by position; takes of one position share a label.
 type labels []label
 
 type label struct {
@@ -230,7 +229,7 @@ func (l labels) write(c *canvas, y float64) {
 	}
 }
 
-// describe returns the limit in the words of a rule file.
+// describe returns the limit as in a rule file.
 func describe(s stint.Spec) string {
 	text := fmt.Sprintf("algorithm: %v, requests: %d, per: 1m", s.Algorithm, s.Requests)
 	if s.Burst > 0 {

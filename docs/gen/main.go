@@ -1,13 +1,13 @@
-// Command gen computes the numbers and pictures of the documents with the code that
-// they describe, so that they are never wrong.
+// Command gen generates tables and pictures of the documents with the code that they describe, so
+// that they are always correct.
 //
-// It writes docs/architecture.svg, docs/img/*.svg, and between the marks
+// It writes docs/architecture.svg and docs/img/*.svg. In docs/algorithms.md, docs/check.md and
+// docs/replay.md it writes the text NAME between the marks
 //
 //	<!-- generated: NAME -->
 //	<!-- end -->
 //
-// of docs/algorithms.md, docs/check.md and docs/replay.md the text of that name. Run it with `go generate ./docs/...`;
-// its test fails when a file is not what it would write.
+// Run it with `go generate ./docs/...`; its test fails if a file is not up to date.
 package main
 
 import (
@@ -54,7 +54,7 @@ func run(docs string) error {
 // generate returns the files to write, by name below docs.
 func generate(docs string) (map[string][]byte, error) {
 	files := map[string][]byte{
-		"architecture.svg": []byte(housePicture(filepath.Join(docs, ".."))),
+		"architecture.svg": []byte(architecturePicture(filepath.Join(docs, ".."))),
 		"img/traffic.svg":  []byte(trafficPicture()),
 		"img/redis.svg":    []byte(sharedPicture()),
 	}
@@ -94,8 +94,8 @@ func generate(docs string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// fill puts each text between its marks. A text without marks, and marks without a
-// text, are errors.
+// fill puts each text between its marks. It returns an error for a text without marks, and for
+// marks without a text.
 func fill(text string, texts map[string]string) (string, error) {
 	const open, shut = "<!-- generated: ", "<!-- end -->"
 	var b strings.Builder

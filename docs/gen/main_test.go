@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestGenerated fails when a checked-in table is not what the algorithms compute now, or a
-// picture has other words or numbers. How a picture is drawn may differ.
+// TestGenerated fails if a checked-in table is not up to date, or if a picture has other words or
+// numbers. Its drawing may differ.
 func TestGenerated(t *testing.T) {
 	files, err := generate("..")
 	if err != nil {
@@ -63,7 +63,7 @@ func words(t *testing.T, picture []byte) string {
 	}
 }
 
-// TestFill refuses marks that nothing fills.
+// TestFill: fill refuses marks without a text.
 func TestFill(t *testing.T) {
 	tables := map[string]string{"a": "| 1 |\n"}
 	for _, row := range []struct{ name, text, want string }{

@@ -15,12 +15,12 @@ const (
 	top        = 24.0
 )
 
-// mode is a picture of how nodes agree.
+// mode is the picture of a coordination mode.
 type mode struct {
 	name  string
 	title string
-	nodes [3]string // what each has
-	what  [2]string // travels between a node and the right side, over and under the line
+	nodes [3]string // text in each node
+	what  [2]string // messages between a node and the right side, above and below the line
 	right func(c *canvas)
 	note  string
 }
@@ -28,46 +28,46 @@ type mode struct {
 var modes = []mode{
 	{
 		"strict", "strict: each take asks the store",
-		[3]string{"counts nothing", "counts nothing", "counts nothing"},
-		[2]string{"may this pass?", "yes; no, come back in 120 ms"},
-		func(c *canvas) { store(c, []string{"decides all takes", "one after the other"}, nil) },
-		"Exact, for one round trip each.",
+		[3]string{"no counts", "no counts", "no counts"},
+		[2]string{"take 1 of user=42", "allowed; or denied, retry after 120 ms"},
+		func(c *canvas) { store(c, []string{"decides all takes,", "one after the other"}, nil) },
+		"Exact. Each take needs one round trip.",
 	},
 	{
-		"leased", "leased: the store lends a busy key's units, which stay inside the burst",
-		[3]string{"holds 12 of api/user=42", "holds 9 of api/user=42", "asks for each, it is rare here"},
-		[2]string{"3 spent, 9 left, give me 20", "20 more, for 2 s"},
+		"leased", "leased: nodes borrow units of busy keys from the store",
+		[3]string{"has 12 units of api/user=42", "has 9 units of api/user=42", "asks each time: few requests here"},
+		[2]string{"used 3, have 9, request 20", "lent: 20, for 2 s"},
 		func(c *canvas) {
-			store(c, []string{"what is in the store", "and what is lent and perhaps unspent", "is never more than the burst"}, []part{
+			store(c, []string{"units in the store and lent units", "together never exceed the burst"}, []part{
 				{0.5, "in the store", "area"}, {0.14, "lent", "held"}, {0.13, "lent", "held"}, {0.23, "used", ""},
 			})
 		},
-		"Exact, for a message now and then: a refill never fills the place of what is lent.",
+		"Exact, with few messages. A refill leaves room for the units that are lent.",
 	},
 	{
-		"eventual", "eventual: each node decides alone, and tells the store what it took",
-		[3]string{"31 here, 52 elsewhere", "29 here, 54 elsewhere", "23 here, 60 elsewhere"},
-		[2]string{"every 100 ms: 31 more here", "all together took 83"},
+		"eventual", "eventual: each node decides alone and reports its counts to the store",
+		[3]string{"counts 31 here, 52 on others", "counts 29 here, 54 on others", "counts 23 here, 60 on others"},
+		[2]string{"every 100 ms: 31 more here", "all nodes together: 83"},
 		func(c *canvas) {
-			store(c, []string{"adds up what nodes took,", "above the limit too: what passed", "too much is owed, and paid off"}, []part{
-				{0.8, "the limit", "area"}, {0.2, "owed", "deny"},
+			store(c, []string{"adds the counts of all nodes,", "also above the limit: the excess", "is a debt that is paid off later"}, []part{
+				{0.8, "the limit", "area"}, {0.2, "debt", "deny"},
 			})
 		},
-		"Nobody waits. What passes too much while nobody has heard of it passes once, not in each window.",
+		"No request waits. Too many may pass before nodes exchange counts, but only once, not in each window.",
 	},
 	{
-		"gossip", "gossip: nodes tell each other what they took, without any store",
-		[3]string{"31 here, 29 + 23 heard", "29 here, 31 + 20 heard", "23 here, 31 + 29 heard"},
+		"gossip", "gossip: nodes send their counts to each other, without a store",
+		[3]string{"31 here, 29 + 23 received", "29 here, 31 + 20 received", "23 here, 31 + 29 received"},
 		[2]string{"", ""},
 		gossips,
-		"Nobody waits, and nothing else has to run. Parts that cannot hear each other count apart until they can.",
+		"No request waits, and no store is needed. Disconnected parts count separately until they reconnect.",
 	},
 	{
-		"sticky", "sticky: a load balancer sends a client always to the same node",
+		"sticky", "sticky: a load balancer always sends a client to the same node",
 		[3]string{"counts clients a, d", "counts clients b, e, f", "counts client c"},
 		[2]string{"", ""},
 		balancer,
-		"Exact and alone, while the set of nodes stays what it is.",
+		"Exact, without a store, as long as the set of nodes does not change.",
 	},
 }
 
@@ -92,26 +92,26 @@ func (m *mode) picture() string {
 	return c.finish()
 }
 
-// both draws a line with a head at either end.
+// both draws a line with an arrow head at each end.
 func (c *canvas) both(from, to, y float64) {
 	c.path("line", fmt.Sprintf("M%s %sL%s %sL%s %sM%s %sL%s %sM%s %sL%s %sL%s %s",
 		num(from+7), num(y-5), num(from), num(y), num(from+7), num(y+5), num(from), num(y), num(to), num(y),
 		num(to-7), num(y-5), num(to), num(y), num(to-7), num(y+5)))
 }
 
-// part is a part of a bar: how much of it, what it is, and its look.
+// part is a part of a bar: its share, its text, and its style.
 type part struct {
 	share float64
-	says  string
+	label string
 	class string
 }
 
-// store draws the store with some words, and a bar of what it has of a key.
-func store(c *canvas, says []string, bar []part) {
+// store draws the store with some lines of text, and a bar of the units of a key.
+func store(c *canvas, lines []string, bar []part) {
 	height := 2*boxStep + boxHeight
 	c.frame(rightX, top, rightWidth, height)
 	c.text("bold", "start", rightX+16, top+28, "the store")
-	for i, line := range says {
+	for i, line := range lines {
 		c.text("soft", "start", rightX+16, top+58+22*float64(i), line)
 	}
 	if bar == nil {
@@ -121,13 +121,13 @@ func store(c *canvas, says []string, bar []part) {
 	for _, p := range bar {
 		width := whole * p.share
 		fmt.Fprintf(c, `<rect class="%s" fill="none" x="%s" y="%s" width="%s" height="30"/>`+"\n", p.class, num(x+1), num(y), num(width-2))
-		c.text("soft", "middle", x+width/2, y+50, p.says)
+		c.text("soft", "middle", x+width/2, y+50, p.label)
 		x += width
 	}
 	c.path("line", fmt.Sprintf("M%s %sL%s %s", num(rightX+16), num(y+30), num(rightX+16+whole), num(y+30)))
 }
 
-// gossips draws who tells whom.
+// gossips draws the messages between nodes.
 func gossips(c *canvas) {
 	edge := leftX + leftWidth + 8
 	mid := func(i float64) float64 { return top + boxStep*i + boxHeight/2 }
@@ -139,21 +139,21 @@ func gossips(c *canvas) {
 			num(edge+7), num(to-5), num(edge), num(to), num(edge+7), num(to+5)))
 	}
 	for i, line := range []string{
-		"every 100 ms, to all: what was taken here",
-		"since, and how much in all", "",
-		"A message that comes twice changes nothing,", "one that is lost is asked for.",
-		"Who joins is told all that is known.",
+		"every 100 ms, to all nodes: the units",
+		"taken since, and their total", "",
+		"A duplicate message changes nothing,", "a lost message is requested again.",
+		"A new node receives all counts.",
 	} {
 		c.text("soft", "start", edge+150, mid(0)+8+24*float64(i), line)
 	}
 }
 
-// balancer draws what stands before the nodes.
+// balancer draws the load balancer before the nodes.
 func balancer(c *canvas) {
 	height := 2*boxStep + boxHeight
 	c.frame(rightX, top, rightWidth, height)
 	c.text("bold", "start", rightX+16, top+28, "nginx, HAProxy or Envoy")
-	for i, line := range []string{"hashes what is counted:", "the API key, or the address", "", "the same hash, the same node"} {
+	for i, line := range []string{"hashes the key of the limit:", "the API key, or the address", "", "the same hash: the same node"} {
 		c.text("soft", "start", rightX+16, top+58+22*float64(i), line)
 	}
 	for i, who := range []string{"a d", "b e f", "c"} {

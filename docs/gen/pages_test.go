@@ -14,7 +14,7 @@ import (
 	"stint/rule/ruletest"
 )
 
-// pages returns the documents by name, the README among them.
+// pages returns the documents by name, with the README.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("../*.md")
@@ -61,7 +61,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// headings returns the anchors that a page's headings get.
+// headings returns the anchors of a page's headings.
 func headings(text string) map[string]bool {
 	anchors := map[string]bool{}
 	drop := regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
@@ -74,7 +74,7 @@ func headings(text string) map[string]bool {
 	return anchors
 }
 
-// TestYAML reads every rule file, rule test and config file that the documents show.
+// TestYAML reads every rule file, rule test and config file in the documents.
 func TestYAML(t *testing.T) {
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```")
 	found := 0
@@ -91,7 +91,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// readYAML reads a file as what its words say it is.
+// readYAML reads a file as the type that its words indicate.
 func readYAML(name, text string) error {
 	file := rulefile.Source{Name: name, Data: []byte(text)}
 	var err error
@@ -110,8 +110,8 @@ func readYAML(name, text string) error {
 	return err
 }
 
-// TestRuleWords asks the parser for the words that it knows in each place, and looks
-// for them in docs/rules.md and in the example that has them all.
+// TestRuleWords checks that all words of the parser, in each place, are in docs/rules.md and in the
+// example with all words.
 func TestRuleWords(t *testing.T) {
 	page := pages(t)["../rules.md"]
 	example, err := os.ReadFile("../../examples/rules/all.yaml")

@@ -10,8 +10,8 @@ import (
 	"stint/replay/accesslog"
 )
 
-// replayReport returns what `stint replay --limit "20/min by ip"` says of the sample
-// log, as a block of text.
+// replayReport returns the output of `stint replay --limit "20/min by ip"` for the sample log, as a
+// code block.
 func replayReport(root string) (string, error) {
 	limit, err := replay.ParseLimit("20/min by ip", stint.FixedWindow, 0)
 	if err != nil {

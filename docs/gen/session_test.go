@@ -11,7 +11,7 @@ import (
 	"stint/app/settings"
 )
 
-// serve runs the service as `make run` does and returns where its traffic goes.
+// serve runs the service like `make run` and returns the URL of its HTTP listener.
 func serve(t *testing.T) (url string) {
 	t.Helper()
 	config := settings.Default()
@@ -29,9 +29,8 @@ func serve(t *testing.T) (url string) {
 	return "http://" + service.Addr("http")
 }
 
-// TestSession sends the requests of the README and compares what it shows. A machine
-// that takes more than a second for them would show a shorter wait, so it may try
-// again.
+// TestSession sends the requests of the README and compares the output. A machine that takes more
+// than a second for them would print a shorter wait, so the test may try again.
 func TestSession(t *testing.T) {
 	readme := pages(t)["../../README.md"]
 	shown := ""

@@ -14,9 +14,9 @@ const (
 	serverWidth  = 320.0
 )
 
-// sharedPicture draws three nodes that decide as one by a Redis.
+// sharedPicture draws three nodes that share a Redis.
 func sharedPicture() string {
-	c := newCanvas(sharedWidth, sharedHeight, "Several nodes and one Redis: takes that wait at the same moment leave together in one script call")
+	c := newCanvas(sharedWidth, sharedHeight, "Several nodes and one Redis: takes that wait at the same time are sent together in one script call")
 	middle := 24 + (2*nodeStep+nodeHeight)/2
 	for i, waiting := range []int{1, 5, 3} {
 		y := 24 + nodeStep*float64(i)
@@ -26,9 +26,9 @@ func sharedPicture() string {
 		for n := range waiting {
 			c.frame(nodeLeft+12+float64(n)*26, y+38, 20, 22)
 		}
-		words := "those that wait travel as one"
+		words := "waiting takes are sent as one"
 		if waiting == 1 {
-			words = "one take leaves at once"
+			words = "a single take is sent at once"
 		}
 		c.text("soft", "start", nodeLeft+nodeWidth+14, y+nodeHeight/2-10, words)
 		c.line("line", nodeLeft+nodeWidth, y+nodeHeight/2, serverLeft-54, y+nodeHeight/2)
@@ -39,7 +39,7 @@ func sharedPicture() string {
 	c.text("bold", "start", serverLeft+16, 50, "Redis")
 	c.text("soft", "end", serverLeft+serverWidth-16, 50, "one script, one round trip")
 	for i, step := range []struct{ does, what string }{
-		{"TIME", "the only clock that counts"},
+		{"TIME", "the only clock that is used"},
 		{"read", "all states of the call"},
 		{"decide", "all takes, or none"},
 		{"write", "each state with its time to live"},
@@ -50,7 +50,7 @@ func sharedPicture() string {
 	}
 	c.text("mono soft", "start", serverLeft+16, 226, "stint:token_bucket:rrapi/user|2:42")
 	c.text("mono soft", "start", serverLeft+16, 250, "1b 100 60000000 100|17672256012…")
-	c.text("soft", "end", sharedWidth-20, sharedHeight-14, "No node keeps a count of its own, and none asks another.")
+	c.text("soft", "end", sharedWidth-20, sharedHeight-14, "No node has counts of its own, and no node asks another.")
 	return c.finish()
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// style is the look of all pictures, by day and by night.
+// style is the style of all pictures, for light and dark mode.
 const style = `
   text { font: 13px ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
   .paper { fill: #ffffff } .faint { stroke: #d0d7de } .dash { stroke: #8c959f } .line { stroke: #1f2328; fill: none; stroke-width: 1.5 }
@@ -25,7 +25,7 @@ type canvas struct {
 	strings.Builder
 }
 
-// newCanvas begins a picture; title is what a screen reader says.
+// newCanvas begins a picture; title is the text for screen readers.
 func newCanvas(width, height int, title string) *canvas {
 	c := new(canvas)
 	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`+"\n", width, height, width, height)
@@ -50,5 +50,5 @@ func (c *canvas) text(class, anchor string, x, y float64, text string) {
 	fmt.Fprintf(c, `<text class="%s" text-anchor="%s" x="%s" y="%s">%s</text>`+"\n", class, anchor, num(x), num(y), html.EscapeString(text))
 }
 
-// num writes a coordinate to a tenth of a pixel.
+// num formats a coordinate to a tenth of a pixel.
 func num(v float64) string { return strconv.FormatFloat(float64(int(v*10+0.5))/10, 'f', -1, 64) }

@@ -35,7 +35,7 @@ func markdown(rows [][]string) string {
 	return b.String()
 }
 
-// seconds returns d as people write it in a table of seconds.
+// seconds formats d as a number of seconds.
 func seconds(d time.Duration) string {
 	if d == stint.Never {
 		return "never"

@@ -9,14 +9,14 @@ import (
 	"stint/internal/testkit"
 )
 
-// lane is one limit of the comparison.
-type lane struct {
+// comparison is one limit in the picture of all algorithms.
+type comparison struct {
 	label string
 	spec  stint.Spec
 }
 
-// lanes are five requests per second under every algorithm, and its variants.
-var lanes = []lane{
+// comparisons are five requests per second under every algorithm, and its variants.
+var comparisons = []comparison{
 	{"token_bucket", stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second}},
 	{"token_bucket, refill: step", stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Step: true}},
 	{"leaky_bucket, burst: 4", stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second, Burst: 4}},
@@ -27,8 +27,8 @@ var lanes = []lane{
 	{"sliding_window, blocks: 10", stint.Spec{Algorithm: stint.SlidingWindow, Requests: 5, Per: time.Second, Blocks: 10}},
 }
 
-// offered is the traffic that all lanes see: two rushes around the edge of a
-// second, a steady stream at 1.6 times the rate, silence, and a last rush.
+// offered returns the traffic of all rows: two bursts around the edge of a second, a steady stream
+// at 1.6 times the rate, silence, and a last burst.
 func offered() []time.Duration {
 	var at []time.Duration
 	add := func(from, step time.Duration, n int) {
@@ -43,14 +43,14 @@ func offered() []time.Duration {
 	return at
 }
 
-// outcome is what one lane made of one request.
+// outcome is the decision on one request in a row.
 type outcome struct {
 	at time.Duration
 	stint.Decision
 }
 
-// play puts the offered traffic to a fresh key.
-func (l lane) play() []outcome {
+// play decides the offered traffic for a fresh key.
+func (l comparison) play() []outcome {
 	limit, state := stint.MustLimit(l.spec), stint.State{}
 	var out []outcome
 	for _, at := range offered() {
@@ -59,8 +59,8 @@ func (l lane) play() []outcome {
 	return out
 }
 
-// count returns how many passed at once, were held, were denied, and the most that
-// went through within any second, held ones at the time they were let go.
+// count returns how many passed at once, were delayed, were denied, and the most that passed within
+// any second; delayed ones pass after their delay.
 func count(out []outcome) (passed, held, denied, most int) {
 	var gone []time.Duration
 	for _, o := range out {
@@ -87,10 +87,10 @@ func count(out []outcome) (passed, held, denied, most int) {
 	return passed, held, denied, most
 }
 
-// trafficTable counts what the picture shows.
+// trafficTable returns the counts of the picture.
 func trafficTable() string {
-	rows := [][]string{{"5 per second as", "passed at once", "held, then passed", "denied", "most within any second"}}
-	for _, l := range lanes {
+	rows := [][]string{{"5 per second as", "passed at once", "delayed, then passed", "denied", "most within any second"}}
+	for _, l := range comparisons {
 		passed, held, denied, most := count(l.play())
 		rows = append(rows, []string{"`" + l.label + "`", strconv.Itoa(passed), strconv.Itoa(held), strconv.Itoa(denied), strconv.Itoa(most)})
 	}
@@ -101,7 +101,7 @@ func trafficTable() string {
 const (
 	labelWidth  = 230.0
 	plotWidth   = 560.0
-	laneHeight  = 48.0
+	rowHeight   = 48.0
 	headHeight  = 96.0
 	trafficSpan = 5600 * time.Millisecond
 )
@@ -111,9 +111,9 @@ func along(at time.Duration) float64 {
 	return labelWidth + plotWidth*at.Seconds()/trafficSpan.Seconds()
 }
 
-// trafficPicture draws one row of marks per lane under the offered traffic.
+// trafficPicture draws one row of marks for each limit under the offered traffic.
 func trafficPicture() string {
-	height := headHeight + laneHeight*float64(len(lanes)) + 40
+	height := headHeight + rowHeight*float64(len(comparisons)) + 40
 	c := newCanvas(930, int(height), "The same traffic under every algorithm, five requests per second")
 	for s := range 6 {
 		x := along(time.Duration(s) * time.Second)
@@ -126,16 +126,16 @@ func trafficPicture() string {
 		c.line("line", along(at), headHeight-30, along(at), headHeight-10)
 	}
 	c.text("soft", "start", labelWidth+plotWidth+16, headHeight-12, fmt.Sprintf("%d requests", len(offered())))
-	for i, l := range lanes {
-		l.draw(c, headHeight+laneHeight*float64(i)+30)
+	for i, l := range comparisons {
+		l.draw(c, headHeight+rowHeight*float64(i)+30)
 	}
 	return c.finish()
 }
 
-// legend says what the marks mean.
+// legend explains the marks.
 func legend(c *canvas) {
 	x := labelWidth
-	for _, m := range []struct{ class, text string }{{"pass", "passed"}, {"held", "held, then passed"}, {"deny", "denied"}} {
+	for _, m := range []struct{ class, text string }{{"pass", "passed"}, {"held", "delayed, then passed"}, {"deny", "denied"}} {
 		if m.class == "deny" {
 			c.line(m.class, x, 28, x, 38)
 		} else {
@@ -147,9 +147,9 @@ func legend(c *canvas) {
 	c.text("bold", "start", 16, 32, "5 per second")
 }
 
-// draw draws a lane: what passes stands above its base line, at the time it is let
-// go; what is denied hangs below it.
-func (l lane) draw(c *canvas, base float64) {
+// draw draws a row: requests that pass are above its base line, at the time after their delay;
+// denied ones are below it.
+func (l comparison) draw(c *canvas, base float64) {
 	out := l.play()
 	c.text("mono", "start", 16, base-4, l.label)
 	c.line("faint thin", labelWidth, base, labelWidth+plotWidth, base)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A budget is how large a thing may be before it must be cut. Above soft it is
-// named in the log of a verbose run, above hard the build fails.
+// budget is the size limit of a kind of code. A verbose run logs what exceeds soft; the test fails
+// for what exceeds hard.
 type budget struct {
 	what       string
 	soft, hard int
@@ -25,18 +25,18 @@ var (
 	internalBudget  = budget{"folders in internal", 12, 12, "helpers stand together by noun"}
 )
 
-// rootLines is the hard budget of the root package, which holds all algorithms, what is lent of
-// them and how a state is carried to other numbers: they share one state.
+// rootLines is the hard budget of the root package. It has all algorithms, how units are lent, and
+// how a state is migrated to other numbers, because they share one state.
 const rootLines = 2800
 
-// A size is something measured against its budget.
+// size is a measured size with its budget.
 type size struct {
 	budget
 	where fault // place and name
 	n     int
 }
 
-// budgets reports what is above its hard budget.
+// budgets reports what exceeds its hard budget.
 func budgets(t *tree) []fault {
 	var faults []fault
 	for _, s := range sizes(t) {
@@ -47,7 +47,7 @@ func budgets(t *tree) []fault {
 	return faults
 }
 
-// nearBudgets lists what is above its soft budget only.
+// nearBudgets lists what exceeds its soft budget only.
 func nearBudgets(t *tree) []string {
 	var near []string
 	for _, s := range sizes(t) {
@@ -58,7 +58,7 @@ func nearBudgets(t *tree) []string {
 	return near
 }
 
-// sizes measures everything that has a budget, but for generated files.
+// sizes measures everything with a budget, except generated files.
 func sizes(t *tree) []size {
 	all := []size{{readmeBudget, "README.md", strings.Count(t.text("README.md"), "\n")}}
 	all = append(all, size{treeBudget, ".", t.packages()}, size{internalBudget, "internal", t.foldersOf("internal")})
@@ -83,7 +83,7 @@ func sizes(t *tree) []size {
 	return all
 }
 
-// packages returns how many packages the module has: not those of benchmarks and tools.
+// packages returns the number of packages of the module, without those of benchmarks and tools.
 func (t *tree) packages() (n int) {
 	for _, p := range t.pkgs {
 		if p.module == "." {
@@ -93,7 +93,7 @@ func (t *tree) packages() (n int) {
 	return n
 }
 
-// foldersOf returns how many folders right below a folder hold packages.
+// foldersOf returns how many direct subfolders of a folder have packages.
 func (t *tree) foldersOf(folder string) int {
 	found := map[string]bool{}
 	for _, p := range t.pkgs {
@@ -129,11 +129,10 @@ func fileSizes(t *tree, f *file) []size {
 	return all
 }
 
-// span is how many lines a piece of code takes.
+// span returns the number of lines of a piece of code.
 func (t *tree) span(n ast.Node) int { return t.line(n.End()) - t.line(n.Pos()) + 1 }
 
-// tableLines counts the lines inside the lists and maps that a test writes out:
-// its table is data, read row by row.
+// tableLines counts the lines inside list and map literals of a test, because test tables are data.
 func (t *tree) tableLines(fn *ast.FuncDecl) int {
 	lines := 0
 	ast.Inspect(fn, func(n ast.Node) bool {
@@ -151,8 +150,8 @@ func (t *tree) tableLines(fn *ast.FuncDecl) int {
 	return lines
 }
 
-// methods counts what an implementation must have; interfaces of the same file
-// that are embedded count with their methods, others as one.
+// methods counts the methods of an interface. Embedded interfaces of the same file count with their
+// methods, others as one.
 func methods(i *ast.InterfaceType, f *file) int {
 	n := 0
 	for _, field := range i.Methods.List {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// packageComments reports packages that do not say in their first words what they are.
+// packageComments reports packages without a comment that begins as Go's convention says.
 func packageComments(t *tree) []fault {
 	var faults []fault
 	for _, p := range t.pkgs {
@@ -44,8 +44,8 @@ func documented(t *tree) []fault {
 	return faults
 }
 
-// undocumented lists the exported names of a file that have no comment, neither
-// of their own nor of the group of constants or variables they stand in.
+// undocumented lists the exported names of a file without a comment of their own or of their group
+// of constants or variables.
 func undocumented(f *ast.File) []*ast.Ident {
 	var names []*ast.Ident
 	for _, decl := range f.Decls {
@@ -88,8 +88,8 @@ func undocumentedSpec(group *ast.GenDecl, spec ast.Spec) []*ast.Ident {
 	return exported
 }
 
-// undocumentedMethods lists the methods of an interface that neither have a
-// comment nor are named in the interface's own.
+// undocumentedMethods lists the methods of an interface that have no comment and do not occur in
+// the interface's comment.
 func undocumentedMethods(i *ast.InterfaceType, doc string) []*ast.Ident {
 	var names []*ast.Ident
 	for _, m := range i.Methods.List {
@@ -102,7 +102,7 @@ func undocumentedMethods(i *ast.InterfaceType, doc string) []*ast.Ident {
 	return names
 }
 
-// exportedReceiver tells whether a function is no method, or one that a user can call.
+// exportedReceiver reports whether a function is no method, or a method of an exported type.
 func exportedReceiver(recv *ast.FieldList) bool {
 	if recv == nil {
 		return true
@@ -129,7 +129,7 @@ var (
 	owned      = regexp.MustCompile(`\b(TODO|FIXME)\([a-z][a-z0-9-]*\): \S`)
 )
 
-// ownedTodos reports unfinished places that name nobody or give no reason.
+// ownedTodos reports to-do comments without an owner or a reason.
 func ownedTodos(t *tree) []fault {
 	var faults []fault
 	for _, p := range t.pkgs {

@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-// measured says that a test named frugalTest in the package bounds what the decoders of a
-// file allocate for each byte of their input.
+// measured means that a test named frugalTest in the package limits how much the decoders of a file
+// allocate for each byte of input.
 const (
 	measured   = "measured"
 	frugalTest = "TestDecodersAreFrugal"
 )
 
-// decoders are all files that decode bytes, with how the memory for them is bounded:
-// measured; "by FOLDER", a package whose test puts its inputs through this file; or a
-// reason why strangers cannot send what it decodes. Whoever adds a decoder adds it here,
-// with its test if it faces a socket.
+// decoders are all files that decode bytes, each with how its memory is limited: measured; "by
+// FOLDER" for a package whose test runs its inputs through this file; or the reason why untrusted
+// clients cannot send its input. To add a decoder, add it here, with its test if it reads from the
+// network.
 var decoders = map[string]string{
 	"server/rls/json_request.go":         measured,
 	"server/rls/json.go":                 measured,
@@ -57,7 +57,7 @@ var decoders = map[string]string{
 	"cmd/stint/adminshow.go":             "at most 64 MiB of a service that the user names",
 }
 
-// decoding are the calls by which bytes are decoded: of a package, any package for "".
+// decoding are the calls that decode bytes, by package; "" is any package.
 var decoding = map[string][]string{
 	"json":     {"NewDecoder", "Unmarshal"},
 	"io":       {"ReadAll"},
@@ -69,11 +69,11 @@ var decoding = map[string][]string{
 	"xml":      {"Unmarshal", "NewDecoder"},
 	"gob":      {"NewDecoder"},
 	"proto":    {"Unmarshal"},
-	"data":     {"CopyTo"}, // what grpc-go received
+	"data":     {"CopyTo"}, // the bytes that grpc-go received
 	"":         {"DecodeString", "ParseWithClaims", "ParseUnverified", "ParseForm", "ParseMultipartForm", "Cookies"},
 }
 
-// decodes says whether a call decodes bytes.
+// decodes reports whether a call decodes bytes.
 func decodes(call *ast.CallExpr) bool {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -83,8 +83,8 @@ func decodes(call *ast.CallExpr) bool {
 	return slices.Contains(decoding[pkg], name) || slices.Contains(decoding[""], sel.Sel.Name)
 }
 
-// unlistedDecoders reports files that decode and are not in the list, files of the list
-// that do not, and tests that the list names and that are not there.
+// unlistedDecoders reports files that decode and are not in the list, files of the list that do not
+// decode, and missing tests of the list.
 func unlistedDecoders(t *tree, list map[string]string) (faults []string) {
 	seen := map[string]bool{}
 	tests := map[string]bool{}
@@ -128,7 +128,7 @@ func unlistedDecoders(t *tree, list map[string]string) (faults []string) {
 	return faults
 }
 
-// Every decoder that faces a socket is measured.
+// Every decoder of network input is measured.
 func TestDecoders(t *testing.T) {
 	repo, err := load(os.DirFS("../.."))
 	if err != nil {
@@ -139,7 +139,7 @@ func TestDecoders(t *testing.T) {
 	}
 }
 
-// A decoder that is added is missed, and so is one that is gone or has lost its test.
+// A new decoder, a removed one and a missing test are reported.
 func TestDecodersAreMissed(t *testing.T) {
 	const decoder = "package a\n\nfunc f(b []byte) { _ = json.Unmarshal(b, nil) }\n"
 	const test = "package a\n\nfunc TestDecodersAreFrugal() {}\n"

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// light is what a program needs that limits requests in its own memory, by limits of its own.
-// No path of imports leads from there to a third-party library: none for YAML, signed tokens or
-// prefix tables is linked into it.
+// light are the packages of a program that limits requests in its own memory, without rule files.
+// None of their imports leads to a third-party library, so the program links none for YAML, signed
+// tokens or prefix tables.
 var light = []string{".", "store/memory", "httplimit"}
 
-// lightLinks reports imports of third-party libraries in what light links.
+// lightLinks reports imports of third-party libraries by light and all that light imports.
 func lightLinks(t *tree) []fault {
 	var faults []fault
 	by := map[string]*pkg{}
@@ -30,7 +30,7 @@ func lightLinks(t *tree) []fault {
 				name := importPath(spec)
 				if next, ours := own(name); ours {
 					visit(next, way+" -> "+next)
-				} else if top, _, _ := strings.Cut(name, "/"); strings.Contains(top, ".") && dir != "." { // of the root another rule says so
+				} else if top, _, _ := strings.Cut(name, "/"); strings.Contains(top, ".") && dir != "." { // another rule reports it for the root
 					faults = append(faults, t.at(spec.Pos(), "imports %s, and programs of the library link it: %s", name, way))
 				}
 			}
@@ -42,14 +42,14 @@ func lightLinks(t *tree) []fault {
 	return faults
 }
 
-// What the front room holds at most: a user of the library reads all of it.
+// The largest size of the root package's API: a user of the library reads all of it.
 const (
 	frontNames   = 28 // exported types and functions of the root package
 	limitMethods = 14 // exported methods of Limit
 	takeFields   = 8  // fields of Take
 )
 
-// frontRoom reports a root package that is more than a user wants to read.
+// frontRoom reports a root package with a larger API.
 func frontRoom(t *tree) []fault {
 	names, methods, fields := 0, 0, 0
 	for _, p := range t.pkgs {
@@ -99,7 +99,7 @@ func frontRoom(t *tree) []fault {
 	return faults
 }
 
-// receiver returns the name of the type that a method belongs to.
+// receiver returns the type name of a method's receiver.
 func receiver(d *ast.FuncDecl) string {
 	t := d.Recv.List[0].Type
 	if star, ok := t.(*ast.StarExpr); ok {

@@ -12,16 +12,16 @@ const (
 	maxDependencies = 20
 )
 
-// A home is a row of docs/dependencies.md: which packages may import a module.
+// home is a row of docs/dependencies.md: the packages that may import a module.
 type home struct {
 	module    string
-	dirs      []string // empty: any
+	dirs      []string // empty: all
 	testsOnly bool
 	reason    string
 }
 
-// oneHome reports direct dependencies without a row in docs/dependencies.md, rows
-// without a dependency, and imports of a library outside its home.
+// oneHome reports direct dependencies without a row in docs/dependencies.md, rows without a
+// dependency, and imports of a library by other packages.
 func oneHome(t *tree) []fault {
 	homes, faults := parseHomes(t.text(dependenciesDoc))
 	required := directRequirements(t.text("go.mod"))
@@ -45,7 +45,7 @@ func oneHome(t *tree) []fault {
 	return append(faults, strangers(t, homes)...)
 }
 
-// strangers reports imports of third-party libraries outside their homes.
+// strangers reports imports of third-party libraries by packages that may not import them.
 func strangers(t *tree, homes []home) []fault {
 	var faults []fault
 	for _, p := range t.pkgs {
@@ -74,7 +74,7 @@ func strangers(t *tree, homes []home) []fault {
 	return faults
 }
 
-// homeOf finds the module that provides an import path: the longest that fits.
+// homeOf returns the row of the module that provides an import path: the longest match.
 func homeOf(homes []home, importPath string) (home, bool) {
 	var best home
 	for _, h := range homes {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// A layer says what the packages in some folders may import of ours.
+// layer defines what the packages in some folders may import from this module.
 type layer struct {
 	dirs   []string
 	may    []string
 	reason string
 }
 
-// layers is the plan of the house: the first layer with a matching folder counts.
-// Imports point downwards only, and no package imports its sibling.
+// layers are the layers of the architecture: the first one with a matching folder counts. Imports
+// point downwards only, and no package imports its sibling.
 var layers = []layer{
 	{
 		[]string{"."},
@@ -221,11 +221,10 @@ var layers = []layer{
 	},
 }
 
-// forTests is what the tests of any package may import beside its layer.
+// forTests are the packages that the tests of any package may import in addition.
 var forTests = []string{".", "migrate", "rule/rulefile", "store/memory", "store/storetest", "store/storetest/*", "internal/..."}
 
-// importDirection reports imports that point upwards or sideways, and packages
-// whose place nobody has decided.
+// importDirection reports imports that point upwards or sideways, and packages without a layer.
 func importDirection(t *tree) []fault {
 	var faults []fault
 	for _, p := range t.pkgs {
@@ -261,7 +260,7 @@ func layerOf(dir string) (layer, bool) {
 	return layer{}, false
 }
 
-// rootForbids is what the root package does without, and why.
+// rootForbids are imports that the root package must not have, with the reasons.
 var rootForbids = map[string]string{
 	"expvar":  "metrics belong to telemetry",
 	"log":     "a library that logs decides for its user",
@@ -278,8 +277,8 @@ var clocks = map[string]bool{
 	"Since": true, "Sleep": true, "Tick": true, "Until": true,
 }
 
-// rootIsPure reports what makes the root package more than functions of their
-// arguments: anything but the standard library, a lock, a clock, a goroutine.
+// rootIsPure reports anything that makes the root package depend on more than its arguments: a
+// library outside the standard library, a lock, a clock, a goroutine.
 func rootIsPure(t *tree) []fault {
 	var faults []fault
 	for _, p := range t.pkgs {
@@ -313,7 +312,7 @@ func rootIsPure(t *tree) []fault {
 	return faults
 }
 
-// own returns the folder of an import path of the root module.
+// own returns the folder of an import path, and whether it is in the root module.
 func own(importPath string) (dir string, ours bool) {
 	if importPath == modulePath {
 		return ".", true
@@ -323,7 +322,7 @@ func own(importPath string) (dir string, ours bool) {
 }
 
 func importPath(spec *ast.ImportSpec) string {
-	// The parser has checked that it is a string.
+	// The parser has checked that it is a string literal.
 	name, _ := strconv.Unquote(spec.Path.Value)
 	return name
 }

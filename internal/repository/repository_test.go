@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// rules are what every commit keeps.
+// rules apply to every commit.
 var rules = []struct {
 	name  string
 	check func(*tree) []fault
@@ -26,7 +26,7 @@ var rules = []struct {
 	{"loud skips", loudSkips},
 }
 
-// The repository keeps its rules.
+// The repository follows its rules.
 func TestRepository(t *testing.T) {
 	repo, err := load(os.DirFS("../.."))
 	if err != nil {
@@ -47,11 +47,11 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// src is the content of a small repository, by path.
+// src is a small repository: contents by path.
 type src map[string]string
 
-// TestRules breaks each rule once in a small tree, and sees that this rule
-// reports it and no other does; and that what comes close to a fault is none.
+// TestRules breaks each rule once in a small tree. It checks that only this rule reports it, and
+// that code close to a fault is not reported.
 func TestRules(t *testing.T) {
 	for _, test := range brokenRules {
 		t.Run(test.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// fs is the tree as a file system, with package comments where a file has none.
+// fs returns the tree as a file system, and adds missing package comments.
 func (s src) fs() fstest.MapFS {
 	files := fstest.MapFS{}
 	for name, content := range s {
@@ -87,10 +87,10 @@ func (s src) fs() fstest.MapFS {
 	return files
 }
 
-// lines is n lines of Go that mean nothing.
+// lines returns n lines of Go without an effect.
 func lines(n int) string { return strings.Repeat("_ = 0\n", n) }
 
-// exported is a declaration n times, each with a name of its own.
+// exported returns n copies of a declaration, each with its own name.
 func exported(declaration string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -367,7 +367,7 @@ var brokenRules = []struct {
 	},
 }
 
-// manyDependencies is a repository with n of them, all in order.
+// manyDependencies returns a repository with n dependencies, without faults.
 func manyDependencies(n int) src {
 	var mod, doc strings.Builder
 	for i := range n {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// reasonedSleeps reports a time.Sleep in a test without a comment on its line or
-// the one above. In a bubble of synctest time is not real, and sleeping is free.
+// reasonedSleeps reports a time.Sleep in a test without a comment on its line or the line above. In
+// a bubble of synctest time is simulated, and sleeping is free.
 func reasonedSleeps(t *tree) []fault {
 	var faults []fault
 	eachTest(t, func(f *file) {
@@ -36,7 +36,7 @@ func reasonedSleeps(t *tree) []fault {
 	return faults
 }
 
-// loudSkips reports tests that skip by themselves, which CI would not see.
+// loudSkips reports tests that call t.Skip directly, which CI would not notice.
 func loudSkips(t *tree) []fault {
 	var faults []fault
 	eachTest(t, func(f *file) {
@@ -61,7 +61,7 @@ func loudSkips(t *tree) []fault {
 	return faults
 }
 
-// eachTest calls do for every test file, and for packages that are made for tests.
+// eachTest calls do for every test file, and for every file of test helper packages.
 func eachTest(t *tree, do func(*file)) {
 	for _, p := range t.pkgs {
 		for _, f := range p.files {
@@ -72,7 +72,7 @@ func eachTest(t *tree, do func(*file)) {
 	}
 }
 
-// testingParams lists the names under which a file's functions take a *testing.T or its like.
+// testingParams returns the parameter names of type *testing.T, or similar, in a file's functions.
 func testingParams(f *ast.File) map[string]bool {
 	names := map[string]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -96,7 +96,7 @@ func testingParams(f *ast.File) map[string]bool {
 	return names
 }
 
-// selector splits x.Name, where x is a plain name.
+// selector splits x.Name, if x is an identifier.
 func selector(e ast.Expr) (x, name string) {
 	sel, ok := e.(*ast.SelectorExpr)
 	if !ok {

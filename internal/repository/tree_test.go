@@ -16,39 +16,39 @@ import (
 // modulePath is the path of the root module.
 const modulePath = "stint"
 
-// A tree is the repository's source, parsed once for all rules.
+// tree is the repository's source, parsed once for all rules.
 type tree struct {
 	fsys fs.FS
 	fset *token.FileSet
 	pkgs []*pkg // in the order of their folders
 }
 
-// A pkg is a folder with Go files; its external test package counts as part of it.
+// pkg is a folder with Go files; its external test package is a part of it.
 type pkg struct {
-	dir    string // from the root of the repository, "." for the root itself
+	dir    string // relative to the root of the repository; "." for the root itself
 	module string // folder of the module it belongs to, "." for the root module
 	name   string // "main", or the name that importers use
 	files  []*file
 }
 
-// A file is one Go file.
+// file is one Go file.
 type file struct {
 	path      string
 	test      bool
 	generated bool
-	lines     int // of code: neither comments nor blanks
+	lines     int // lines of code, without comments and blank lines
 	ast       *ast.File
 }
 
-// A fault is a place where a rule is broken, with the reason for the rule.
+// fault is a place where a rule is broken, with the reason for the rule.
 type fault string
 
-// load parses all Go files below the root of fsys, but for what Go's tools skip too.
+// load parses all Go files below the root of fsys, except those that Go's tools skip too.
 func load(fsys fs.FS) (*tree, error) {
 	t := &tree{fsys: fsys, fset: token.NewFileSet()}
 	modules := []string{"."}
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // deleted while we walked
+		if errors.Is(err, fs.ErrNotExist) { // deleted during the walk
 			return nil
 		}
 		if err != nil || !entry.IsDir() {
@@ -103,7 +103,7 @@ func (t *tree) parse(dir string) (*pkg, error) {
 	return p, nil
 }
 
-// codeLines counts the lines of a Go file on which there is more than comments and blanks.
+// codeLines counts the lines of a Go file without comments and blank lines.
 func codeLines(src []byte) int {
 	fset := token.NewFileSet()
 	f := fset.AddFile("", -1, len(src))
@@ -116,7 +116,7 @@ func codeLines(src []byte) int {
 			return len(lines)
 		}
 		if tok == token.SEMICOLON && text == "\n" {
-			continue // nobody wrote it
+			continue // inserted by the scanner
 		}
 		for i := range strings.Count(text, "\n") + 1 {
 			lines[f.Line(pos)+i] = true
@@ -124,7 +124,7 @@ func codeLines(src []byte) int {
 	}
 }
 
-// text returns a file's content, "" when it does not exist.
+// text returns a file's content, "" if it does not exist.
 func (t *tree) text(name string) string {
 	content, err := fs.ReadFile(t.fsys, name)
 	if err != nil {
@@ -133,27 +133,27 @@ func (t *tree) text(name string) string {
 	return string(content)
 }
 
-// at makes a fault with the place of pos in front.
+// at returns a fault with the position pos in front.
 func (t *tree) at(pos token.Pos, format string, args ...any) fault {
 	where := t.fset.Position(pos)
 	return fault(fmt.Sprintf("%s:%d: ", where.Filename, where.Line) + fmt.Sprintf(format, args...))
 }
 
-// line is the line number of pos in its file.
+// line returns the line number of pos in its file.
 func (t *tree) line(pos token.Pos) int { return t.fset.Position(pos).Line }
 
-// sources are the files that no tool generated, without tests.
+// sources returns the files without tests and without generated files.
 func (p *pkg) sources() []*file {
 	return slices.DeleteFunc(slices.Clone(p.files), func(f *file) bool { return f.test || f.generated })
 }
 
-// below tells whether dir is parent or stands somewhere below it.
+// below reports whether dir is parent or below it.
 func below(dir, parent string) bool {
 	return parent == "." || dir == parent || strings.HasPrefix(dir, parent+"/")
 }
 
-// match tells whether dir fits one of the patterns: a folder, "x/*" for the
-// folders right below x, or "x/..." for x and all below it.
+// match reports whether dir matches one of the patterns: a folder, "x/*" for the direct subfolders
+// of x, or "x/..." for x and everything below it.
 func match(dir string, patterns ...string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		if parent, ok := strings.CutSuffix(p, "/..."); ok {

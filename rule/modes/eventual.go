@@ -41,9 +41,9 @@ func Eventual(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 	return all
 }
 
-// spendable returns what one node may let pass before the others learn of it, and the terms of that
-// sum. An eventual node reports to the store once in an interval, and the others ask the store once
-// in an interval, so it takes two.
+// spendable returns how much one node may let pass before the other nodes count it, and the terms
+// of that sum. An eventual node reports to the store once in an interval, and the others ask the
+// store once in an interval, so it takes two.
 func spendable(r *rule.Rule, interval time.Duration) (each float64, sum string) {
 	if r.Mode() == rule.Eventual {
 		interval *= 2
@@ -51,8 +51,8 @@ func spendable(r *rule.Rule, interval time.Duration) (each float64, sum string) 
 	return spendableIn(r, interval)
 }
 
-// spendableIn returns what one node may let pass in a time s without the others. That is a whole
-// limit in each window which s touches.
+// spendableIn returns how much one node may let pass in a time s without the other nodes. That is a
+// whole limit in each window that overlaps s.
 func spendableIn(r *rule.Rule, s time.Duration) (each float64, sum string) {
 	most, spec := r.Stored.Capacity(), r.Stored.Spec()
 	if spec.Algorithm == stint.FixedWindow {
@@ -63,7 +63,7 @@ func spendableIn(r *rule.Rule, s time.Duration) (each float64, sum string) {
 	return math.Ceil(float64(most) + soon), fmt.Sprintf("(%d + %d per %s * %v)", most, spec.Requests, period(&spec), s)
 }
 
-// awayByPolicy returns what passes while the store is away.
+// awayByPolicy returns how much passes while the store is away.
 func awayByPolicy(r *rule.Rule) string {
 	switch r.OnStoreFailure {
 	case rule.Deny:

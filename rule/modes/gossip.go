@@ -11,7 +11,7 @@ import (
 )
 
 // Gossip returns for each gossip rule how much may pass beyond its limit, and when, if nodes send
-// each other what they counted after each interval.
+// their counts to each other after each interval.
 func Gossip(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination != rule.Gossip || r.Limit.Algorithm() == stint.Unlimited {
@@ -52,7 +52,7 @@ func beyond(r *rule.Rule, interval time.Duration) string {
 	return said + " pass beyond the limit (E), in each period: what is too much in one is forgotten with it"
 }
 
-// cutText returns how much a part of the fleet that is cut off may let pass.
+// cutText returns how much an isolated part of the fleet may let pass.
 func cutText(r *rule.Rule) string {
 	spec := r.Stored.Spec()
 	return fmt.Sprintf("(%d + %d per %s * T)", r.Stored.Capacity(), spec.Requests, period(&spec))

@@ -13,8 +13,8 @@ import (
 	"stint/rule/audit"
 )
 
-// Leased returns for each leased rule what may pass beyond its limit, and what while the store is
-// away.
+// Leased returns for each leased rule how much may pass beyond its limit, and how much while the
+// store is away.
 func Leased(table *rule.Table) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination != rule.Leased || r.Limit.Algorithm() == stint.Unlimited {
@@ -44,18 +44,19 @@ func Leased(table *rule.Table) (all []audit.Finding) {
 	return all
 }
 
-// whole says until when a key that counts as used up is whole again.
+// whole returns the time after which a key that counts as used up is full again.
 func whole(r *rule.Rule) string {
 	spec := r.Stored.Spec()
 	if spec.Algorithm == stint.FixedWindow {
 		return "until its window of " + period(&spec) + " ends"
 	}
-	// What a burst of any size takes to refill may not fit into a Duration.
+	// The time to refill a large burst may not fit into a Duration.
 	took := time.Duration(min(float64(spec.Burst)*float64(spec.Per)/float64(spec.Requests), math.MaxInt64))
 	return "whole again after " + short(took.Round(time.Millisecond))
 }
 
-// Strict returns for each strict rule what passes beyond its limit, and what while the store is away.
+// Strict returns for each strict rule how much may pass beyond its limit, and how much while the
+// store is away.
 func Strict(table *rule.Table) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.Coordination == rule.Strict && r.Limit.Algorithm() != stint.Unlimited {
@@ -69,7 +70,7 @@ func Strict(table *rule.Table) (all []audit.Finding) {
 	return all
 }
 
-// divided returns how a leased limit is divided between each process and the store.
+// divided returns how the units of a leased limit are divided between each process and the store.
 func divided(r *rule.Rule) string {
 	own, rest := r.Terms.Own, r.Terms.Rest
 	whole := r.Limit.Spec()
@@ -85,8 +86,8 @@ func divided(r *rule.Rule) string {
 		text.Count(int(r.Nodes), "node"), own.Capacity(), each(own), period(&whole), rest.Capacity(), each(rest), max(own.Capacity(), rest.Capacity()))
 }
 
-// StoreAway returns what may pass beyond each limit that falls back to a local share: the store
-// knows nothing of that when it comes back.
+// StoreAway returns how much may pass beyond each limit that uses a local share while the store is
+// away; the store does not count those units.
 func StoreAway(table *rule.Table) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		if r.OnStoreFailure == rule.Local && r.Limit.Algorithm() != stint.Unlimited && r.Mode() != rule.Leased {

@@ -30,7 +30,7 @@ var (
 	_ rule.Sizer      = (*Request)(nil)
 )
 
-// Method returns the method, GET where the test gives none.
+// Method returns the method; GET if the test has none.
 func (r *Request) Method() string { return r.method }
 
 // Path returns the path without its query, as the test writes it.
@@ -54,14 +54,13 @@ func (r *Request) Header(name string) (string, bool) {
 	return value, ok
 }
 
-// RemoteAddress returns the client's address, the invalid one where the test gives
-// none.
+// RemoteAddress returns the client's address; it is invalid if the test has none.
 func (r *Request) RemoteAddress() netip.Addr { return r.address }
 
 // Host returns the header Host.
 func (r *Request) Host() string { return r.headers["Host"] }
 
-// Values returns the value of a header, if the test gives one.
+// Values returns the value of a header, if the test has one.
 func (r *Request) Values(name string) []string {
 	value, ok := r.Header(name)
 	if !ok {
@@ -70,13 +69,13 @@ func (r *Request) Values(name string) []string {
 	return []string{value}
 }
 
-// PeerCertificate returns nil: tests give none.
+// PeerCertificate returns nil, because tests have no certificates.
 func (r *Request) PeerCertificate() *x509.Certificate { return nil }
 
-// TrustedPeer reports whether a trusted proxy brought the request, as the test says.
+// TrustedPeer reports whether a trusted proxy forwarded the request, which the test defines.
 func (r *Request) TrustedPeer() bool { return r.trusted }
 
-// BodySize returns how long the body is: empty where the test gives no length.
+// BodySize returns the length of the body; 0 if the test has none.
 func (r *Request) BodySize() (bytes int64, known bool) { return int64(r.body), true }
 
 func readRequest(v strictyaml.Value) *Request {

@@ -1,16 +1,16 @@
-// Package ruletest reads rule tests: what is asked of the rules of a file at which
-// time, and which answers are expected. `stint check` runs them.
+// Package ruletest reads and runs rule tests: requests to the rules of a file, with their times and
+// the expected decisions. `stint check` runs them.
 //
-// Tests stand beside the rules, in files whose names end in _test.yaml:
+// Tests are next to the rules, in files whose names end in _test.yaml:
 //
 //	tests:
-//	  - name: five pass, the sixth waits for the next minute
-//	    domain: auth
-//	    start: 2026-01-01T00:00:00Z
-//	    steps:
-//	      - {at: 0s, times: 5, descriptor: {key: auth_type, value: login}, expect: allow}
-//	      - {at: 10s, descriptor: {key: auth_type, value: login}, expect: deny, rule: auth/auth_type=login, retry_after: 50s}
-//	      - {at: 60s, request: {method: POST, path: /login, address: 192.0.2.1}, expect: allow, remaining: 4}
+//	- name: five pass, the sixth waits for the next minute
+//	domain: auth
+//	start: 2026-01-01T00:00:00Z
+//	steps:
+//	- {at: 0s, times: 5, descriptor: {key: auth_type, value: login}, expect: allow}
+//	- {at: 10s, descriptor: {key: auth_type, value: login}, expect: deny, rule: auth/auth_type=login, retry_after: 50s}
+//	- {at: 60s, request: {method: POST, path: /login, address: 192.0.2.1}, expect: allow, remaining: 4}
 package ruletest
 
 import (
@@ -25,8 +25,7 @@ import (
 	"stint/rule/rulefile"
 )
 
-// Test is one rule test. It begins with fresh state at Start, which is
-// 2026-01-01T00:00:00Z where the file gives none.
+// Test is one rule test. It begins with fresh state at Start, by default 2026-01-01T00:00:00Z.
 type Test struct {
 	Name   string
 	Domain string
@@ -36,42 +35,40 @@ type Test struct {
 	Steps  []Step
 }
 
-// Step is one question of a rule test and what is expected of each answer to it.
+// Step is one request of a rule test with its expected decisions.
 type Step struct {
 	File string
 	Line int
 
-	// At is the time of the question, Times how often it is asked then (1 where it
-	// is left out), Cost what each asks for; nil where it is left out: what the
-	// descriptors cost.
+	// At is the time of the request, and Times how often it is sent then (default 1). Cost is the
+	// cost of each; nil: that of the descriptors.
 	At    time.Duration
 	Times uint32
 	Cost  *uint32
 
-	// Descriptors are asked as one call: `descriptor` is one of them, an entry or a
-	// list of entries, and `descriptors` is a list of such. Where Request is set they
-	// are empty, and the domain's http section describes the request.
+	// Descriptors are decided as one call: `descriptor` is one of them, an entry or a list of
+	// entries, and `descriptors` is a list of such. They are empty if Request is set; then the
+	// domain's http section makes the descriptors.
 	Descriptors []rule.Descriptor
 	Request     *Request
 
-	// Allow is what `expect` says.
+	// Allow is the value of `expect`.
 	Allow bool
 
-	// Answer is the status with which each request is answered that was allowed, before
-	// the next is asked; 0: nobody sees answers, and limits that count them charge at
-	// once.
+	// Answer is the status of the response to each allowed request, before the next one; 0: there
+	// is no response, and limits that count responses charge at once.
 	Answer int
 
-	// Rule, Remaining, RetryAfter and Over are nil where the step does not mention
-	// them. Rule is the name of the rule that speaks for the decision, "" for none. They
-	// are expected of the last of Times decisions. RetryAfter is [stint.Never] for never.
+	// Rule, Remaining, RetryAfter and Over are nil if the step does not have them. Rule is the name
+	// of the rule of the decision, "" for none. They are the expected values for the last of Times
+	// decisions. RetryAfter is [stint.Never] for never.
 	Rule       *string
 	Remaining  *int64
 	RetryAfter *time.Duration
 	Over       *bool
 }
 
-// zero is when tests begin unless they say otherwise.
+// zero is the default time at which tests begin.
 var zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
 // Parse reads files of rule tests. On any fault it returns a [*rule.Errors] with
@@ -102,7 +99,7 @@ type caseReader struct {
 	doc  *strictyaml.Document
 }
 
-// ofRules are words that a file of rules begins with.
+// ofRules are words at the top of a file of rules.
 var ofRules = []string{"domain", "descriptors", "http", "exempt", "deny", "atomic", "key", "rate_limit"}
 
 func (p *caseReader) tests() []*Test {

@@ -16,7 +16,7 @@ import (
 	"stint/rule/ruletest"
 )
 
-// source reads a file as if it stood in the present folder.
+// source reads a file as if it were in the working folder.
 func source(t testing.TB, name string) rulefile.Source {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -89,7 +89,7 @@ func checkRequest(t *testing.T, r *ruletest.Request) {
 	}
 }
 
-// One file for each fault says exactly what is wrong.
+// One file for each fault gives exactly its error.
 func TestBadFiles(t *testing.T) {
 	for _, name := range testkit.GoldenInputs(t, "testdata/bad/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"stint/store/memory"
 )
 
-// Run runs tests against a table, each with a store of its own. The error is a [*rule.Errors] with
-// every test that failed, at its first step that failed.
+// Run runs tests against a table, each with its own store. The error is a [*rule.Errors] with every
+// failed test, at its first failed step.
 func Run(ctx context.Context, table *rule.Table, tests []*Test) error {
 	var failed rule.Errors
 	for _, t := range tests {
@@ -30,10 +30,10 @@ func Run(ctx context.Context, table *rule.Table, tests []*Test) error {
 	return &failed
 }
 
-// testBudget is the memory of one test, which asks for a few keys.
+// testBudget is the memory of one test, which uses a few keys.
 const testBudget = 16 << 20
 
-// ruleTest is one test under way.
+// ruleTest is a running test.
 type ruleTest struct {
 	test    *Test
 	table   *rule.Table
@@ -59,7 +59,7 @@ func (r *ruleTest) fault(line int, problem, hint string) *rule.Error {
 	return &rule.Error{File: r.test.File, Line: line, Problem: fmt.Sprintf("test %q: %s", r.test.Name, problem), Hint: hint}
 }
 
-// step asks one question as often as it says and compares the answers.
+// step sends one request Times times and compares the decisions.
 func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *Step) *rule.Error {
 	descriptors := s.Descriptors
 	if s.Request != nil {
@@ -101,7 +101,7 @@ func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *Step) *rule
 	return r.compare(s)
 }
 
-// compare compares the last answer with what the step says of it.
+// compare compares the last decision with the step.
 func (r *ruleTest) compare(s *Step) *rule.Error {
 	v := &r.verdict
 	switch {
@@ -117,7 +117,7 @@ func (r *ruleTest) compare(s *Step) *rule.Error {
 	return nil
 }
 
-// near allows for what rounding to microseconds adds.
+// near allows for the error of rounding to microseconds.
 func near(got, want time.Duration) bool {
 	return got == want || got > want && got-want <= time.Millisecond
 }
@@ -132,7 +132,7 @@ func (r *ruleTest) ruleName() string {
 	return r.verdict.Rule.Name
 }
 
-// answer describes the last answer, for a hint.
+// answer describes the last decision, for a hint.
 func (r *ruleTest) answer() string {
 	v := &r.verdict
 	if l := v.Listed; l != nil {
@@ -188,5 +188,5 @@ func span(d time.Duration) string {
 // client is a request of a test, with its address as the middleware sees it.
 type client struct{ *Request }
 
-// RemoteAddress returns the address that stands for all of the client's.
+// RemoteAddress returns the address that stands for all addresses of the client.
 func (c client) RemoteAddress() netip.Addr { return web.GroupAddr(c.Request.RemoteAddress(), 0) }
