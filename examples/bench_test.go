@@ -17,7 +17,7 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// silent says how a file is told not to ask.
+// silent has for each proxy the text to replace in its file so that it does not ask Stint.
 var silent = map[string][2]string{
 	"nginx":   {"auth_request /_stint;", "auth_request off;"},
 	"caddy":   {"reverse_proxy 127.0.0.1:8080 {", "reverse_proxy /never 127.0.0.1:8080 {"},
@@ -38,8 +38,8 @@ http:
     - actions: [{remote_address: {}}]
 `
 
-// BenchmarkAsk compares what a proxy passes on in a second with what it does where it
-// does not ask, by turns, as the client, the proxies, the backend and Stint share the
+// BenchmarkAsk compares the requests per second of a proxy with and without asking Stint. It
+// alternates between both, because the client, the proxies, the backend and Stint share the
 // machine.
 func BenchmarkAsk(b *testing.B) {
 	rules := filepath.Join(b.TempDir(), "bench.yaml")
@@ -48,7 +48,7 @@ func BenchmarkAsk(b *testing.B) {
 	}
 	stint := programs.Stint(b, "--rules", rules, "--trusted-proxies", "127.0.0.1")
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "ok") //nolint:errcheck // the client sees it
+		io.WriteString(w, "ok") //nolint:errcheck // the client notices an error
 	}))
 	defer backend.Close()
 	for _, a := range askers {
@@ -57,12 +57,12 @@ func BenchmarkAsk(b *testing.B) {
 		}
 		b.Run(a.name, func(b *testing.B) {
 			behind := backend.Listener.Addr().String()
-			silent := newCrowd(b, a.run(b, "open", stint, behind, silent[a.name]))
+			silent := newClients(b, a.run(b, "open", stint, behind, silent[a.name]))
 			domain := [2]string{"domain=web", "domain=bench"}
 			if a.rls {
 				domain = [2]string{"domain: web", "domain: bench"}
 			}
-			asking := newCrowd(b, a.run(b, "open", stint, behind, domain))
+			asking := newClients(b, a.run(b, "open", stint, behind, domain))
 			var without, with time.Duration
 			for b.Loop() {
 				without += silent.send(b)
@@ -76,13 +76,13 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
-// A crowd sends so many requests over so many connections at once.
-type crowd []client
+// clients send requests over their connections at the same time.
+type clients []client
 
 const connections, each = 8, 50
 
-func newCrowd(b *testing.B, address string) crowd {
-	c := make(crowd, connections)
+func newClients(b *testing.B, address string) clients {
+	c := make(clients, connections)
 	for i := range c {
 		c[i].address = address
 		b.Cleanup(c[i].close)
@@ -90,8 +90,8 @@ func newCrowd(b *testing.B, address string) crowd {
 	return c
 }
 
-// send returns how long the requests took.
-func (c crowd) send(b *testing.B) time.Duration {
+// send returns the time that the requests took.
+func (c clients) send(b *testing.B) time.Duration {
 	var group sync.WaitGroup
 	began := time.Now()
 	for i := range c {
@@ -122,8 +122,8 @@ func (c *client) close() {
 	}
 }
 
-// insist asks, and asks once more over a new connection: a proxy closes one after a
-// thousand requests or so.
+// insist sends a request, and sends it again over a new connection after an error: a proxy closes a
+// connection after about a thousand requests.
 func (c *client) insist() error {
 	if c.ask() == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// service is what the tests want to know of a service of a compose file.
+// service has the fields of a service in a compose file that the tests check.
 type service struct {
 	name, image, build, network string
 	command, mounts, after      []string
@@ -51,7 +51,7 @@ func readCompose(t *testing.T, name string) []service {
 	return services
 }
 
-// read takes what stands behind a word of a service.
+// read reads the value of one word of a service.
 func (s *service) read(t *testing.T, file, word string, v strictyaml.Value) {
 	texts := func() (all []string) {
 		for _, e := range v.List() {
@@ -64,7 +64,7 @@ func (s *service) read(t *testing.T, file, word string, v strictyaml.Value) {
 		s.image = v.Text()
 	case "build":
 		for _, f := range v.Fields() {
-			s.build = filepath.Join(s.build, f.Value.Text()) // the context, and the file in it
+			s.build = filepath.Join(s.build, f.Value.Text()) // the path of the context with the file in it
 		}
 	case "network_mode":
 		s.network = v.Text()
@@ -84,7 +84,7 @@ func (s *service) read(t *testing.T, file, word string, v strictyaml.Value) {
 	}
 }
 
-// compose are the files of this folder, with how many of Stint are in each.
+// composes are the compose files of this folder, with the number of Stint services in each.
 var composes = []struct {
 	file   string
 	stints int
@@ -94,8 +94,8 @@ var composes = []struct {
 	{"deploy/beside/compose.yaml", 3},
 }
 
-// What compose files name is there: images, the folder to build, mounted files, other
-// services, settings of Stint. The rules are good, and give no warning.
+// Everything that compose files refer to exists: images, the folder to build, mounted files, other
+// services, settings of Stint. The rules have no faults and no warnings.
 func TestComposeFiles(t *testing.T) {
 	settings, err := os.ReadFile("../docs/service.md")
 	if err != nil {
@@ -140,7 +140,8 @@ func TestComposeFiles(t *testing.T) {
 	}
 }
 
-// The image is built by the Go of this module, and listens where other machines reach it.
+// The image is built with the Go version of this module, and its service listens on an address that
+// other machines reach.
 func TestDockerfile(t *testing.T) {
 	image, err := os.ReadFile("deploy/Dockerfile")
 	if err != nil {
@@ -165,8 +166,8 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// start starts the services of Stint that a compose file has, with its flags, but for
-// addresses: their Redis is elsewhere, and their ports are free ones.
+// startCompose starts the Stint services of a compose file, with their flags except for addresses:
+// the test has its own Redis and free ports.
 func startCompose(t *testing.T, file, redis string) []*programs.Service {
 	t.Helper()
 	var started []*programs.Service
@@ -177,12 +178,12 @@ func startCompose(t *testing.T, file, redis string) []*programs.Service {
 		flags := []string{"--store-timeout=5s"} // for a busy machine
 		for _, flag := range s.command[1:] {
 			switch name, _, _ := strings.Cut(flag, "="); name {
-			case "--http", "--grpc", "--admin": // programs.Stint gives them
+			case "--http", "--grpc", "--admin": // programs.Stint sets them
 			case "--rules":
 				flags = append(flags, "--rules="+mounted(t, file, s, strings.TrimPrefix(flag, "--rules=")))
 			case "--store":
 				flags = append(flags, strings.Replace(flag, "redis:6379", redis, 1))
-			case "--drain-delay": // no load balancer has to notice
+			case "--drain-delay": // there is no load balancer to wait for
 				flags = append(flags, "--drain-delay=0s")
 			default:
 				flags = append(flags, flag)
@@ -193,7 +194,7 @@ func startCompose(t *testing.T, file, redis string) []*programs.Service {
 	return started
 }
 
-// mounted returns which file of this folder a service sees at a path.
+// mounted returns the file of this folder that a service has mounted at a path.
 func mounted(t *testing.T, file string, s service, path string) string {
 	t.Helper()
 	for _, mount := range s.mounts {
@@ -217,8 +218,8 @@ func startRedis(t *testing.T, file string) *testkit.RedisServer {
 	return nil
 }
 
-// The services of each file start as it says, on the Redis as it says, and decide as one;
-// none has anything to warn of.
+// The services of each file start with the file's flags, on a Redis with the file's flags, and
+// decide as one. None of them logs a warning.
 func TestCompose(t *testing.T) {
 	for _, c := range composes {
 		t.Run(c.file, func(t *testing.T) {
@@ -240,7 +241,8 @@ func TestCompose(t *testing.T) {
 			}
 			for _, s := range services {
 				for line := range strings.Lines(s.Log()) {
-					// The question has a descriptor for the rules of each file, and none knows both.
+					// The request has a descriptor for the rules of each file, and no file has
+					// both.
 					if !strings.Contains(line, `msg="unknown key;`) && (strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR")) {
 						t.Errorf("a service warns: %s", line)
 					}
@@ -250,7 +252,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// login asks for what all the files limit to ten.
+// login returns a request that all the files limit to ten.
 func login(address string) string {
 	return fmt.Sprintf(`{"domain":"api","descriptors":[
 		{"entries":[{"key":"login","value":%[1]q}]},

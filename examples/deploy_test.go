@@ -18,26 +18,26 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// What the figures of the documents raise.
+// The measurements of the documents use a higher value.
 var askedEach = flag.Int("deploy.each", 300, "how often each caller asks in TestDeployShapes; a fifth of it in short mode")
 
 const (
 	// machines is how many servers each shape has.
 	machines = 3
 
-	// burst and rate are those of clients in both rules.yaml.
+	// burst and rate are the numbers of the clients' limit in both rules.yaml.
 	burst, rate = 1000, 1000
 
-	// distance is how far two machines are apart, one way.
+	// distance is the delay between two machines, in one direction.
 	distance = time.Millisecond
 )
 
-// shape is one way to put Stint among servers.
+// shape is one way to deploy Stint among servers.
 type shape struct {
 	name, file string
-	redis      bool     // counts are kept in a Redis of its own
-	flags      []string // beside those of the file, in its place where there is none
-	beside     bool     // on the machine of each server
+	redis      bool     // counts are in a Redis
+	flags      []string // added to the flags of the file, or used without a file
+	beside     bool     // there is one Stint on the machine of each server
 }
 
 var shapes = []shape{
@@ -46,15 +46,15 @@ var shapes = []shape{
 	{name: "beside, leased", file: "deploy/beside/compose.yaml", redis: true, beside: true},
 }
 
-// site is a shape that runs.
+// site is a running shape.
 type site struct {
 	stints []*programs.Service
-	nodes  []string             // where each server asks
+	nodes  []string             // the Stint that each server asks
 	store  *testkit.RedisServer // nil: none
 	leased bool
 }
 
-// up starts a shape. Whatever goes from one machine to another goes through a relay.
+// up starts a shape. Connections between machines go through a relay.
 func (s shape) up(t *testing.T) site {
 	t.Helper()
 	at := site{leased: s.beside}
@@ -74,7 +74,7 @@ func (s shape) up(t *testing.T) site {
 	return at
 }
 
-// metric adds up a metric of all Stints.
+// metric returns the sum of a metric over all Stint nodes.
 func (s site) metric(t *testing.T, name string) (sum float64) {
 	t.Helper()
 	for _, stint := range s.stints {
@@ -96,13 +96,13 @@ func (s site) metric(t *testing.T, name string) (sum float64) {
 	return sum
 }
 
-// cost is what decisions have cost so far.
+// cost is the total cost of decisions so far.
 type cost struct {
-	decided, waited, scripts float64 // decisions, those that waited for Redis, and what it ran
+	decided, waited, scripts float64 // decisions, decisions that waited for Redis, and scripts that Redis ran
 	stint, redis             float64 // processor time, in microseconds
 }
 
-// spent returns what a site has cost so far.
+// spent returns the cost of a site so far.
 func (s site) spent(t *testing.T) cost {
 	t.Helper()
 	c := cost{stint: 1e6 * s.metric(t, "process_cpu_seconds_total")}
@@ -121,13 +121,13 @@ func (s site) spent(t *testing.T) cost {
 	return c
 }
 
-// each returns what one decision cost since an earlier moment.
+// each returns the cost of one decision since an earlier cost.
 func (c cost) each(since cost) cost {
 	n := c.decided - since.decided
 	return cost{n, (c.waited - since.waited) / n, (c.scripts - since.scripts) / n, (c.stint - since.stint) / n, (c.redis - since.redis) / n}
 }
 
-// asked is what came of a load, and what each decision cost.
+// asked is the result of a load, with the cost of each decision.
 type asked struct {
 	loadclient.Record
 	cost
@@ -158,24 +158,24 @@ func (s site) ask(t *testing.T, units int, clients ...string) asked {
 	return asked{record, s.spent(t).each(before)}
 }
 
-// Both shapes hold the limit, by the record of those who asked. With a Stint beside each
-// server Redis is asked far less, and hardly anybody waits for it.
+// Both shapes keep the limit, by the record of the callers. With a Stint on each server Redis gets
+// far fewer requests, and few decisions wait for it.
 func TestDeployShapes(t *testing.T) {
 	within := map[string]asked{}
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			at := s.up(t)
-			// Three clients, each with a third of the questions: less than its rate.
+			// Three clients, each with a third of the requests, which is below its rate.
 			calm := at.ask(t, 1, "192.0.2.1", "192.0.2.2", "192.0.2.3")
 			if passed := loadclient.Allowed(calm.Answers); passed != len(calm.Answers) {
 				t.Errorf("%d of %d passed, of clients within their limits", passed, len(calm.Answers))
 			}
 			within[s.name] = calm
 			calm.log(t, s.name)
-			// One client that asks for more than there is, and for a hundredth of all at once.
+			// One client that sends more than its limit, a hundredth of the burst in each request.
 			greedy := at.ask(t, burst/100, "198.51.100.9")
 			worst, passed := loadclient.Worst(greedy.Answers, 100, rate/burst*100), loadclient.Allowed(greedy.Answers)
-			if worst.Over() > 0.5 { // a microsecond is a part of a unit
+			if worst.Over() > 0.5 { // times are rounded to microseconds, which are a fraction of a unit
 				t.Errorf("in %v %d passed, at most %.1f may", worst.Length, worst.Passed, worst.May)
 			}
 			if passed < 50 || passed == len(greedy.Answers) {
@@ -194,8 +194,8 @@ func TestDeployShapes(t *testing.T) {
 	}
 }
 
-// Without Redis each Stint goes on with what it has to itself, and all of them together stay
-// within the limit; without one Stint the others go on.
+// Without Redis each Stint continues with its local share, and all of them together stay within the
+// limit. If one Stint ends, the others continue.
 func TestDeployFaults(t *testing.T) {
 	for _, s := range shapes {
 		if !s.redis {
@@ -227,7 +227,7 @@ func TestDeployFaults(t *testing.T) {
 			if record, err = plan.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// Callers of that one go on at the next, each with one question lost.
+			// Callers of the stopped node continue at the next one, and each loses one request.
 			if record.Lost != plan.Callers || loadclient.Allowed(record.Answers) == 0 {
 				t.Errorf("%d questions had no answer, %d passed", record.Lost, loadclient.Allowed(record.Answers))
 			}
@@ -244,8 +244,8 @@ func (a asked) log(t *testing.T, name string) {
 		name, len(a.Answers), round(50), round(99), a.waited, a.scripts, a.stint, a.redis)
 }
 
-// relay passes connections on to an address as the way between two machines would: all
-// arrives later, in order. It returns where it listens.
+// relay forwards connections to an address like the network between two machines: all data arrives
+// later, in order. It returns its own address.
 func relay(t *testing.T, to string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -283,7 +283,7 @@ func carry(from, to net.Conn) {
 	go func() {
 		defer to.Close()
 		for p := range way {
-			time.Sleep(time.Until(p.due)) // the way takes its time
+			time.Sleep(time.Until(p.due)) // the delay of the network
 			if _, err := to.Write(p.data); err != nil {
 				from.Close()
 			}
@@ -302,8 +302,8 @@ func carry(from, to net.Conn) {
 	}
 }
 
-// The servers of the compose files, which are nginx, limit by what Stint says, and let
-// pass while it is away.
+// nginx, the server of the compose files, follows Stint's decisions, and lets requests pass while
+// Stint is away.
 func TestDeployServer(t *testing.T) {
 	nginx := programs.Binary(t, "nginx")
 	service := startCompose(t, "deploy/beside/compose.yaml", startRedis(t, "deploy/beside/compose.yaml").Addr)[0]
@@ -325,7 +325,7 @@ func TestDeployServer(t *testing.T) {
 	main := write("nginx.conf", `daemon off; pid nginx.pid; error_log stderr warn; events {}
 		http { access_log off; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d; scgi_temp_path e; include server.conf; }`)
 	args := []string{"-p", dir, "-c", main}
-	if os.Getuid() == 0 { // nobody else may enter that folder
+	if os.Getuid() == 0 { // other users may not enter that folder
 		args = append(args, "-g", "user root;")
 	}
 	programs.Run(t, programs.Command{Path: nginx, Args: args, Ready: programs.Answers("http://" + server)})

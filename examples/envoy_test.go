@@ -26,7 +26,8 @@ func startEnvoy(t testing.TB, file string) programs.Command {
 	}
 }
 
-// envoyWords are words as Envoy's files have them: ports apart, and times in seconds.
+// envoyWords converts the replacements to the syntax of Envoy's files: separate ports, and times in
+// seconds.
 func envoyWords(words map[string]string) map[string]string {
 	all := map[string]string{}
 	for from, to := range words {
@@ -44,7 +45,7 @@ func envoyWords(words map[string]string) map[string]string {
 	return all
 }
 
-// startFeatures starts Envoy with a route for each thing that it can say.
+// startFeatures starts Envoy with a route for each feature.
 func startFeatures(t *testing.T, timeout time.Duration, flags ...string) *setup {
 	t.Helper()
 	s := &setup{t: t, stint: programs.Stint(t, flags...), backend: programs.NewBackend(t)}
@@ -59,11 +60,10 @@ func startFeatures(t *testing.T, timeout time.Duration, flags ...string) *setup 
 	return s
 }
 
-// rulesOfFeatures are the rules behind them.
+// rulesOfFeatures is the folder of the rules for them.
 const rulesOfFeatures = "proxies/testdata/envoy-rules"
 
-// What of the limits a client of Envoy sees, by preset, on what passes and on what is
-// denied.
+// The fields that a client of Envoy gets, by preset, for allowed and denied requests.
 func TestEnvoyHeaders(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
@@ -92,7 +92,7 @@ func TestEnvoyHeaders(t *testing.T) {
 	}
 }
 
-// limitFields are the header fields that speak of limits, in order.
+// limitFields returns the header fields about limits, in order.
 func limitFields(h http.Header) string {
 	var fields []string
 	for name, values := range h {
@@ -130,8 +130,8 @@ func TestEnvoyThreeActions(t *testing.T) {
 	}
 }
 
-// What a request costs, as routes of Envoy say it: a number, something of the request,
-// nothing, less than nothing.
+// The cost of a request in routes of Envoy: a number, a value from the request, zero, a negative
+// number.
 func TestEnvoyHits(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
@@ -166,7 +166,7 @@ func TestEnvoyHits(t *testing.T) {
 	}
 }
 
-// A limit that Envoy brings along, and a domain of a route.
+// A limit in Envoy's request, and a domain of a route.
 func TestEnvoyOverrides(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
@@ -189,8 +189,8 @@ func TestEnvoyOverrides(t *testing.T) {
 	}
 }
 
-// A cost that is known when the answer is there is paid then, as a debt where there is
-// not enough; while there is a debt the look of the next request is denied.
+// A cost that is known after the response is charged then, as a debt if too little is left. While
+// there is a debt, the peek of the next request is denied.
 func TestEnvoyCostAfterwards(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
@@ -211,7 +211,7 @@ func TestEnvoyCostAfterwards(t *testing.T) {
 			return verdict.Remaining == want
 		})
 	}
-	path := "/afterwards/" + strings.Repeat("x", 60-len("GET /afterwards/")) // whose answer has 60 bytes
+	path := "/afterwards/" + strings.Repeat("x", 60-len("GET /afterwards/")) // its response has 60 bytes
 	if a := s.get(client, path, "X-Tokens: ann"); a.status != 200 || len(a.body) != 60 {
 		t.Fatalf("%d %q", a.status, a.body)
 	}
@@ -226,8 +226,8 @@ func TestEnvoyCostAfterwards(t *testing.T) {
 	}
 }
 
-// What the examples of envoyproxy/ratelimit do behind Envoy, files in its words do here:
-// a limit that replaces others leaves their counts alone, and quotas deny only together.
+// Rule files in the format of envoyproxy/ratelimit work as in its examples behind Envoy: a limit
+// that replaces others does not change their counts, and quotas deny only together.
 func TestEnvoyAsThePeer(t *testing.T) {
 	t.Parallel()
 	s := startFeatures(t, deadline, "--rules", rulesOfFeatures)
@@ -238,7 +238,7 @@ func TestEnvoyAsThePeer(t *testing.T) {
 	}{
 		{[]string{"X-Source: a"}, []int{200, 429}},
 		{[]string{"X-Source: a", "X-Target: x"}, []int{429}},
-		{[]string{"X-Target: x"}, []int{200, 200, 429}}, // what was denied was not counted
+		{[]string{"X-Target: x"}, []int{200, 200, 429}}, // the denied request was not counted
 		{[]string{"X-Source: b", "X-Vip: silver"}, []int{200, 200, 200, 429}},
 		{[]string{"X-Source: b"}, []int{200, 429}}, // untouched until now
 		{[]string{"X-Source: c", "X-Target: y", "X-Vip: gold"}, []int{200, 200, 200, 200, 429}},
@@ -259,8 +259,8 @@ func TestEnvoyAsThePeer(t *testing.T) {
 	}
 }
 
-// Rules are read again and again under load, files with faults among them: every answer
-// is one of the rules before or of those after, and every request is counted once.
+// Rules are reloaded again and again under load, some files with faults. Every response follows the
+// old or the new rules, and every request is counted once.
 func TestEnvoyReload(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -320,9 +320,9 @@ func TestEnvoyReload(t *testing.T) {
 	}
 }
 
-// While Redis is frozen behind Stint, a client of Envoy sees what the policy of each rule
-// says, because Stint answers before Envoy's deadline of 100 ms. A machine that is busy
-// may miss it now and then, which Envoy answers by 500.
+// While Redis is frozen, a client of Envoy gets the result of each rule's failure policy, because
+// Stint answers before Envoy's deadline of 100 ms. A busy machine may miss the deadline sometimes,
+// and then Envoy answers with 500.
 func TestEnvoyFrozenRedis(t *testing.T) {
 	redis := testkit.StartRedis(t)
 	s := startFeatures(t, 100*time.Millisecond, "--rules", rulesOfFeatures, "--store", redis.URL())

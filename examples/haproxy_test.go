@@ -9,7 +9,7 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// haproxy returns the asker of that name, whose socket keeps its name.
+// haproxy returns the asker of that name, with an unchanged socket name.
 func haproxy() asker {
 	for _, a := range askers {
 		if a.name == "haproxy" {
@@ -20,8 +20,8 @@ func haproxy() asker {
 	return asker{}
 }
 
-// The name of the socket stands in one place. Where it is changed in another, so that
-// questions come to nobody, or to somebody else, nothing passes.
+// The name of the socket is defined in one place. If another place has a different name, so that
+// questions go nowhere or to another service, nothing passes.
 func TestHAProxyNamesInOnePlace(t *testing.T) {
 	for name, edit := range map[string][2]string{
 		"the frontend binds another socket": {`bind "${STINT_AUTH}"`, "bind abns@" + testkit.Address(t)},
@@ -53,7 +53,7 @@ func TestHAProxyNamesInOnePlace(t *testing.T) {
 	}
 }
 
-// Without a name HAProxy does not start, and says why.
+// Without the name HAProxy does not start, and prints the reason.
 func TestHAProxyWithoutName(t *testing.T) {
 	for _, form := range []string{"open", "closed"} {
 		file := programs.Adapt(t, "proxies/haproxy/"+form+".cfg", map[string]string{"    setenv STINT_AUTH": "    # setenv STINT_AUTH"})
@@ -78,7 +78,7 @@ func TestHAProxyBothForms(t *testing.T) {
 	}
 	client := programs.Client(t, "127.0.0.7")
 	for _, s := range setups {
-		s.exhaust(client) // of its own Stint
+		s.exhaust(client) // the limit of its own Stint
 		if a := s.get(client, "/reports"); a.status != 429 {
 			t.Errorf("a sixth report: %d", a.status)
 		}

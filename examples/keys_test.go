@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// junk is how many other values stand beside a key: more than there are nodes, so that they
-// would be spread over these.
+// junk is the number of other values beside a key: more than there are nodes, so that hashing them
+// would reach all nodes.
 const junk = 8
 
-// ways are the ways to write a header of which a client has used up the limit.
+// ways are the ways to write the header of a client that has used up its limit.
 var ways = []struct {
-	client string   // whose limit it is: the key k, or who has none and is told by the address
-	lines  []string // of the header, each with %d for the number of the request
+	client string   // the client: key k, or a client without a key, identified by its address
+	lines  []string // lines of the header, each with %d for the number of the request
 }{
 	{"k", []string{"X-Api-Key: k"}},
 	{"k", []string{"x-api-key:k"}},
@@ -52,8 +52,8 @@ var ways = []struct {
 	{"", []string{"X-Forwarded-For: 192.0.2.%d"}},
 }
 
-// However a client writes its key, or that it has none, what it can take of all nodes is one
-// limit: what is hashed is what is counted. A proxy may also refuse to pass it on.
+// However a client writes its key, or leaves it out, it has one limit over all nodes: the proxy
+// hashes the same value that the node counts by. A proxy may also refuse the request.
 func TestStickyRespelledKeys(t *testing.T) {
 	for _, b := range balancers {
 		t.Run(b.name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestStickyRespelledKeys(t *testing.T) {
 						}
 					}
 				}
-				if b.name == "nginx" { // from 1.23 on it reads two keys so
+				if b.name == "nginx" { // from 1.23 on nginx reads two keys like that
 					if _, status := c.write(url, []string{"X-Api-Key: k, other"}, 0); status != http.StatusBadRequest {
 						t.Errorf("two keys that nginx has joined: %d", status)
 					}
@@ -95,7 +95,7 @@ func TestStickyRespelledKeys(t *testing.T) {
 	}
 }
 
-// write sends a request with lines in its header, and returns which node answered what.
+// write sends a request with header lines, and returns the node and the status of the response.
 func (c *cluster) write(url string, lines []string, i int) (node string, status int) {
 	c.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}, Timeout: time.Minute}
@@ -122,9 +122,9 @@ func (c *cluster) write(url string, lines []string, i int) (node string, status 
 	return resp.Header.Get("X-Node"), resp.StatusCode
 }
 
-// A client with a network of IPv6 has one limit, from whatever address of it.
+// A client with an IPv6 network has one limit for all its addresses.
 func TestStickyNetworks(t *testing.T) {
-	// The address is said by a header here, as there are no such networks on every machine.
+	// A header has the address here, because not every machine has such networks.
 	said := map[string][2]string{
 		"nginx":   {"    map $http_x_api_key $key {", "    set_real_ip_from 127.0.0.0/8;\n    real_ip_header X-Forwarded-For;\n    map $http_x_api_key $key {"},
 		"haproxy": {`    http-request set-var(txn.key) "req`, "    http-request set-src hdr(x-forwarded-for)\n" + `    http-request set-var(txn.key) "req`},
@@ -169,11 +169,11 @@ func TestStickyNetworks(t *testing.T) {
 	}
 }
 
-// By HTTP/2 too, where values may begin and end with blanks.
+// The same with HTTP/2, where values may begin and end with blanks.
 func TestStickyRespelledKeysHTTP2(t *testing.T) {
 	for _, b := range balancers {
 		if b.name == "nginx" {
-			continue // its port knows one protocol
+			continue // its port has only one protocol
 		}
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +204,7 @@ func TestStickyRespelledKeysHTTP2(t *testing.T) {
 	}
 }
 
-// sendHTTP2 sends a request with keys, and says whether it passed.
+// sendHTTP2 sends a request with keys, and reports whether it passed.
 func (c *cluster) sendHTTP2(transport *http.Transport, url string, keys []string, i int) bool {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, url, http.NoBody)

@@ -15,10 +15,10 @@ import (
 	"stint/replay/accesslog"
 )
 
-// sampleLog is half an hour of a small shop, made up: people who load a page with its
-// pictures and read, a program that asks steadily, one that comes every five minutes,
-// one that asks around the turn of each minute, a crawler, and somebody who guesses
-// passwords. All lines have the addresses of documentation.
+// sampleLog is half an hour of an invented small shop: people who load a page with its pictures and
+// read, a program with a steady rate, one that comes every five minutes, one that sends around the
+// turn of each minute, a crawler, and somebody who guesses passwords. All addresses are reserved
+// for documentation.
 type sampleLog struct {
 	random *rand.Rand
 	lines  []sampleLine
@@ -46,7 +46,8 @@ func (s *sampleLog) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(s.random.Int64N(int64(to-from)))
 }
 
-// people load a page with five pictures within two seconds, and read it for a while.
+// people adds people who load a page with five pictures within two seconds, and read it for a
+// while.
 func (s *sampleLog) people() {
 	for client := range 12 {
 		address := fmt.Sprintf("198.51.100.%d", 10+client)
@@ -63,7 +64,7 @@ func (s *sampleLog) people() {
 	}
 }
 
-// programs ask without reading.
+// programs adds the requests of programs.
 func (s *sampleLog) programs() {
 	for at := time.Duration(0); at < sampleTime; at += 3 * time.Second {
 		s.add(at, "203.0.113.5", "GET /api/orders?since=last", 200, "warehouse/1.4")
@@ -87,8 +88,8 @@ func (s *sampleLog) programs() {
 	}
 }
 
-// TestSampleLog keeps the log that the documents replay, and what it is made for:
-// no two algorithms agree on it.
+// TestSampleLog checks the log that the documents replay, and its purpose: no two algorithms give
+// the same result for it.
 func TestSampleLog(t *testing.T) {
 	s := sampleLog{random: rand.New(rand.NewPCG(16, 1))}
 	s.people()

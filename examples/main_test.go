@@ -1,6 +1,6 @@
-// Package examples tests what lies in its folders and is no Go: the configurations of proxies
-// with the real proxies, as they stand but for their ports and deadlines; the compose files of
-// deploy; and the log of logs. Programs have their tests beside them.
+// Package examples tests the parts of its folders that are no Go programs: the configurations of
+// proxies, with the real proxies and only ports and deadlines changed; the compose files of deploy;
+// and the log of logs. Programs have their tests in their own folders.
 package examples
 
 import (

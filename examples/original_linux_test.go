@@ -16,25 +16,25 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// The examples and the test scripts of envoyproxy/ratelimit run against Stint in its place, behind
-// the real Envoy, as they stand. Their host names and ports are those of containers, so each run
-// has a network and an /etc/hosts of its own.
+// The examples and the test scripts of envoyproxy/ratelimit run unchanged against Stint, behind the
+// real Envoy. Their host names and ports are those of containers, so each run has its own network
+// and /etc/hosts.
 
-// fetched is where scripts/fetch-envoy-ratelimit.sh puts them.
+// fetched is the folder into which scripts/fetch-envoy-ratelimit.sh writes them.
 const fetched = "../.cache/envoy-ratelimit"
 
 var dir = flag.String("original.dir", fetched, "the `folder` with examples and integration-test")
 
-// containers are the services of the compose file, with their networks and what they need.
+// containers are the services of the compose file, with their networks and files.
 type containers struct {
 	t     testing.TB
 	from  string       // the folder that was fetched
-	hosts string       // the file
-	here  *testkit.Net // of all but the mock, which has the same ports as the proxy
+	hosts string       // the hosts file
+	here  *testkit.Net // network of all services except the mock, which has the same ports as the proxy
 	there *testkit.Net
 }
 
-// startOriginal starts the services as integration-test/docker-compose-integration-test.yml does.
+// startOriginal starts the services like integration-test/docker-compose-integration-test.yml.
 func startOriginal(t testing.TB) *containers {
 	t.Helper()
 	from, err := filepath.Abs(*dir)
@@ -66,22 +66,22 @@ func startFrom(t testing.TB, from string) *containers {
 	return c
 }
 
-// mount makes the file the /etc/hosts of a command and of what that starts.
+// mount runs a command with the file as its /etc/hosts.
 const mount = `mount --bind "$0" /etc/hosts && exec "$@"`
 
-// inside returns the words that run a command where the names of the services are known.
+// inside returns the words that run a command with the names of the services in /etc/hosts.
 func (c *containers) inside(words ...string) []string {
 	return append([]string{"--mount", "sh", "-c", mount, c.hosts}, words...)
 }
 
-// mustMount ends the test where that is not granted.
+// mustMount skips the test if mounting is not granted.
 func (c *containers) mustMount() {
 	if out, err := exec.Command("unshare", c.inside("true")...).CombinedOutput(); err != nil {
 		testkit.SkipNotGranted(c.t, "an /etc/hosts of its own (CAP_SYS_ADMIN): "+err.Error()+": "+string(out))
 	}
 }
 
-// run runs a service until the test ends, and waits until it listens.
+// run starts a service for the time of the test, and waits until it listens.
 func (c *containers) run(in *testkit.Net, address string, command programs.Command) {
 	c.t.Helper()
 	command.Args = c.inside(append([]string{command.Path}, command.Args...)...)
@@ -89,7 +89,7 @@ func (c *containers) run(in *testkit.Net, address string, command programs.Comma
 	in.Do(func() { programs.Run(c.t, command) })
 }
 
-// statsdExporter returns where the exporter is that turns StatsD into what Prometheus reads.
+// statsdExporter returns the path of the program that converts StatsD to Prometheus.
 func statsdExporter(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs("../.cache/bin/statsd_exporter")
@@ -109,10 +109,10 @@ func (c *containers) envoy(in *testkit.Net, node, address string) {
 	}})
 }
 
-// variable is a line of the environment of the compose file.
+// variable matches an environment line of the compose file.
 var variable = regexp.MustCompile(`(?m)^\s+- ([A-Z_]+=\S+)$`)
 
-// ratelimit runs Stint in the place of the service, under its name and with its environment.
+// ratelimit runs Stint instead of the service, with its name and its environment.
 func (c *containers) ratelimit() {
 	c.t.Helper()
 	compose, err := os.ReadFile(filepath.Join(c.from, "integration-test/docker-compose-integration-test.yml"))
@@ -129,19 +129,19 @@ func (c *containers) ratelimit() {
 	testkit.Must(c.t, os.Symlink(filepath.Join(c.from, "examples/ratelimit/config"), filepath.Join(root, "ratelimit/config")))
 	name := filepath.Join(c.t.TempDir(), "ratelimit")
 	testkit.Must(c.t, os.Symlink(programs.Build(c.t), name))
-	// A script waits for 5 s for what is sent each 10 s where nobody says otherwise.
+	// A script waits 5 s for statistics that are sent every 10 s by default.
 	environ = append(environ, "RUNTIME_ROOT="+root, "STATS_FLUSH_INTERVAL=1s")
 	c.run(c.here, "127.0.0.1:8081", programs.Command{Path: name, Env: environ})
 }
 
-// tries is how often a script is run where Envoy did not get an answer in time.
+// tries is how often a script may run if Envoy gets answers too late.
 const tries = 5
 
-// script runs one of the scripts, and fails the test where it fails.
+// script runs one of the scripts, and fails the test if the script fails.
 //
-// Envoy waits for 20 ms for an answer, and lets a request pass where there is none. On a busy
-// machine that happens, and Envoy counts it: then a failure says nothing, and the script is
-// run again.
+// Envoy waits 20 ms for an answer, and lets a request pass without one. That happens on a busy
+// machine, and Envoy counts it. After a late answer a failure means nothing, and the script runs
+// again.
 func (c *containers) script(path string) {
 	c.t.Helper()
 	for range tries {
@@ -162,13 +162,13 @@ func (c *containers) script(path string) {
 	c.t.Errorf("%s: Envoy had no answer in time, %d times", filepath.Base(path), tries)
 }
 
-// exec runs a command beside the services and returns what it prints.
+// exec runs a command in the network of the services and returns its output.
 func (c *containers) exec(words ...string) (out []byte, err error) {
 	c.here.Do(func() { out, err = exec.Command("unshare", c.inside(words...)...).CombinedOutput() })
 	return out, err
 }
 
-// lateness is what Envoy says of a cluster whose requests it let pass without an answer.
+// lateness matches Envoy's counter of requests that passed without an answer.
 var lateness = regexp.MustCompile(`ratelimit\.error: (\d+)`)
 
 // late returns how many requests Envoy let pass without an answer.
@@ -185,16 +185,16 @@ func (c *containers) late() int {
 	return sum
 }
 
-// early waits until a minute is young enough for what a script asks at once: its limits are
+// early waits until enough of a minute is left for the requests of a script, because its limits are
 // per minute.
 func early(t testing.TB) {
 	const most = 45
 	programs.Until(t, "a young minute", func() bool { return time.Now().Second() < most })
 }
 
-// Every script of the original passes with Stint in its place. Those that wait for the next
-// minute have a stack each, so that they wait at the same time. Stint is a process of its own
-// that the race detector does not see, so a run without it is enough.
+// Every script of the original passes with Stint. Scripts that wait for the next minute have their
+// own services, so that they wait at the same time. Stint is a separate process, which the race
+// detector does not check, so a run without it is enough.
 func TestOriginalScripts(t *testing.T) {
 	testkit.Long(t)
 	if testkit.Race {

@@ -16,13 +16,13 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// The proxies, most of which ask by GET /v1/auth.
+// askers are the proxies, most of which use GET /v1/auth.
 var askers = []asker{
 	{
 		name: "nginx", file: "proxies/nginx/%s.conf", headers: true, closed: 503,
 		start: func(t testing.TB, file string) programs.Command {
 			args := []string{"-p", t.TempDir(), "-c", file}
-			if os.Getuid() == 0 { // nobody else may enter that folder
+			if os.Getuid() == 0 { // other users may not enter that folder
 				args = append(args, "-g", "user root;")
 			}
 			return programs.Command{Path: programs.Binary(t, "nginx"), Args: args}
@@ -57,28 +57,28 @@ var askers = []asker{
 	{name: "envoy by gRPC", file: "proxies/envoy/ratelimit-%s.yaml", headers: true, rls: true, closed: 503, adapt: envoyWords, start: startEnvoy},
 }
 
-// asker is a proxy that asks by GET /v1/auth, or by Envoy's rate limit service.
+// asker is a proxy that asks Stint by GET /v1/auth, or by Envoy's rate limit service.
 type asker struct {
 	name  string
 	file  string // open or closed for %s
 	start func(t testing.TB, file string) programs.Command
 
-	// words are to be replaced beside the common ones: by what they are mapped to, with the
-	// port of the proxy for %s; or by a free address, or a name of which there is no other.
+	// words are further replacements in the file: by their value, with the port of the proxy for
+	// %s; or, for special values, by a free address or a unique name.
 	words map[string]string
 
-	// adapt writes the common words as the proxy does; nil: they are as they stand.
+	// adapt converts the common replacements to the syntax of the proxy; nil: unchanged.
 	adapt func(words map[string]string) map[string]string
 
-	// rls: it asks by Envoy's rate limit service, which knows one status of refusals.
+	// rls: the proxy uses Envoy's rate limit service, which has one status for refusals.
 	rls bool
 
-	// headers: the client gets the numbers of what passes. body: it gets the body of a
-	// refusal.
+	// headers: an allowed response has the numbers of the limit. body: the client gets the body of
+	// a refusal.
 	headers, body bool
 
-	// closed and stopped are what the form that fails closed answers while Stint is frozen
-	// or too slow, and while it is stopped; stopped is closed where it is 0.
+	// closed and stopped are the statuses of the form that fails closed: while Stint is frozen or
+	// too slow, and while it is stopped; stopped 0 means the same as closed.
 	closed, stopped int
 }
 
@@ -91,12 +91,12 @@ type setup struct {
 	url     string
 }
 
-// deadline is that of the proxies here: a machine that runs other tests too may take
-// longer than the 100 ms of the files.
+// deadline is the proxies' deadline in these tests: on a busy machine an answer may take longer
+// than the 100 ms of the files.
 const deadline = 3 * time.Second
 
-// eachProxy runs a test for every proxy in the form that fails open, by which more could
-// pass, and with large numbers in the other one too.
+// eachProxy runs a test for every proxy in the form that fails open, with which more could pass,
+// and for a long run in the other form too.
 func eachProxy(t *testing.T, test func(t *testing.T, s *setup)) {
 	forms := []string{"open", "closed"}
 	if testing.Short() {
@@ -127,8 +127,8 @@ func start(t *testing.T, a asker, form string, flags ...string) *setup {
 	return s
 }
 
-// run starts a proxy in front of a backend, with a Stint to ask, and returns where it
-// listens. Of each pair of words the first is replaced by the second.
+// run starts a proxy in front of a backend, with a Stint to ask, and returns its address. For each
+// pair, it replaces the first text by the second.
 func (a *asker) run(t testing.TB, form string, stint *programs.Service, backend string, pairs ...[2]string) (address string) {
 	t.Helper()
 	address = testkit.Address(t)
@@ -161,14 +161,14 @@ func (a *asker) run(t testing.TB, form string, stint *programs.Service, backend 
 	}
 	command := a.start(t, programs.Adapt(t, fmt.Sprintf(a.file, form), words))
 	command.Ready = programs.Listens(address)
-	if a.name == "traefik" { // listens before it knows its routes, and has no other 404
+	if a.name == "traefik" { // traefik listens before it knows its routes, and then returns 404
 		command.Ready = programs.Passes("http://" + address + "/ready")
 	}
 	programs.Run(t, command)
 	return address
 }
 
-// answer is what a client got.
+// answer is a response to a client.
 type answer struct {
 	status int
 	header http.Header
@@ -191,7 +191,7 @@ func (s *setup) send(client *http.Client, method, path, body string, lines ...st
 	return a
 }
 
-// try is send where it may be that no answer comes.
+// try is like send, for a request that may get no response.
 func (s *setup) try(client *http.Client, method, path, body string, lines ...string) (answer, error) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+"/", strings.NewReader(body))
@@ -214,7 +214,7 @@ func (s *setup) try(client *http.Client, method, path, body string, lines ...str
 	return answer{resp.StatusCode, resp.Header, string(text), time.Since(began)}, err
 }
 
-// exhaust takes what a client may have of /reports.
+// exhaust uses up a client's limit of /reports.
 func (s *setup) exhaust(client *http.Client) {
 	s.t.Helper()
 	for i := range 5 {
@@ -229,7 +229,7 @@ func TestLimits(t *testing.T) {
 		one, other := programs.Client(t, "127.0.0.7"), programs.Client(t, "127.0.0.8")
 		for left := range 5 {
 			left = 4 - left
-			body := strings.Repeat("x", 5000*left) // of no size, of one that is kept, of one that is not
+			body := strings.Repeat("x", 5000*left) // empty bodies, small ones that the proxy buffers, and larger ones
 			a := s.send(one, http.MethodPost, fmt.Sprintf("/reports?left=%d", left), body, "X-Other: kept")
 			if a.status != 200 || a.body != "POST /reports" {
 				t.Fatalf("%d left: %d %s", left, a.status, a.body)
@@ -263,7 +263,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// checkSeen checks what came to the backend.
+// checkSeen checks the requests that the backend received.
 func (s *setup) checkSeen(path, query, body string) {
 	s.t.Helper()
 	seen := s.backend.Seen()
@@ -294,8 +294,8 @@ func (s *setup) checkOwnStatus(client *http.Client) {
 	}
 }
 
-// Whatever a client says of its own request, it has the five that it has, and those of
-// another are not touched.
+// Whatever headers a client adds, it has exactly its five requests, and another client's limit does
+// not change.
 func TestForgery(t *testing.T) {
 	forged := [][]string{
 		{"X-Forwarded-Uri: /free"},
@@ -334,7 +334,7 @@ func TestForgery(t *testing.T) {
 		if passed > 5 {
 			t.Errorf("%d reports, at most 5", passed)
 		}
-		for range 5 - passed { // what was refused as a contradiction is still there
+		for range 5 - passed { // requests refused as contradictory were not charged
 			s.get(one, "/reports")
 		}
 		for _, lines := range forged {
@@ -346,15 +346,15 @@ func TestForgery(t *testing.T) {
 	})
 }
 
-// A request with as large a header as the proxy takes is asked about like any other: a
-// client must not get past by a question that cannot be put.
+// Stint is asked about a request with the largest header that the proxy accepts, like about any
+// other: a client must not pass because the proxy cannot send its question.
 func TestLargeHeader(t *testing.T) {
 	sizes := []int{4000, 7900, 12000, 14000, 16000, 20000, 30000, 60000, 120000, 900000}
 	step := 40
 	if testing.Short() {
 		step = 200
 	}
-	for size := 14800; size < 15400; size += step { // around what HAProxy takes
+	for size := 14800; size < 15400; size += step { // around the limit of HAProxy
 		sizes = append(sizes, size)
 	}
 	eachProxy(t, func(t *testing.T, s *setup) {
@@ -366,7 +366,7 @@ func TestLargeHeader(t *testing.T) {
 				for i := range lines {
 					header = append(header, fmt.Sprintf("X-Large-%d: %s", i, strings.Repeat("x", size/lines)))
 				}
-				// A proxy may close the connection before all is sent.
+				// A proxy may close the connection before the whole request is sent.
 				if a, err := s.try(client, http.MethodGet, "/reports", "", header...); err == nil && a.status == 200 {
 					t.Errorf("%d bytes in %d lines: passed", size, lines)
 				}
@@ -375,8 +375,8 @@ func TestLargeHeader(t *testing.T) {
 	})
 }
 
-// While Stint is frozen or stopped each form answers as it should, before long, and when
-// it is back so are the limits.
+// While Stint is frozen or stopped, each form answers correctly and soon. When Stint is back, the
+// limits apply again.
 func TestAway(t *testing.T) {
 	eachForm(t, []string{"open", "closed"}, func(t *testing.T, s *setup, open bool) {
 		client := programs.Client(t, "127.0.0.7")
@@ -402,7 +402,7 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// checkAway checks what a client gets while there is no answer.
+// checkAway checks the responses while Stint does not answer.
 func (s *setup) checkAway(client *http.Client, open bool, state string, closed int) {
 	s.t.Helper()
 	s.backend.Seen()
@@ -423,7 +423,7 @@ func (s *setup) checkAway(client *http.Client, open bool, state string, closed i
 	s.checkSeen("/reports", "now", "body")
 }
 
-// What a leaky bucket lets pass at once leaves one by one through the proxy too.
+// Requests that a leaky bucket delays leave the proxy one by one too.
 func TestQueue(t *testing.T) {
 	const apart = 50 * time.Millisecond
 	eachProxy(t, func(t *testing.T, s *setup) {
@@ -457,8 +457,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// The backend's own errors and refusals are its own: nobody asks twice, and nothing is
-// sent twice.
+// Errors and refusals of the backend reach the client: the proxy asks Stint only once, and sends
+// the request only once.
 func TestBackendAway(t *testing.T) {
 	eachProxy(t, func(t *testing.T, s *setup) {
 		client := programs.Client(t, "127.0.0.7")
@@ -482,7 +482,7 @@ http:
     - actions: [{device: {cookie: {secret_file: secrets, secure: false}}}]
 `
 
-// A new device gets its cookie through the proxy, and is known by it.
+// A new device gets its cookie through the proxy, and is recognized by it later.
 func TestCookie(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"device.yaml": deviceRules, "secrets": strings.Repeat("secret", 10) + "\n"} {
@@ -492,7 +492,7 @@ func TestCookie(t *testing.T) {
 	}
 	for _, a := range askers {
 		if a.rls {
-			continue // that service says nothing of cookies
+			continue // that service has no cookies
 		}
 		t.Run(a.name, func(t *testing.T) {
 			stint := programs.Stint(t, "--rules", filepath.Join(dir, "device.yaml"), "--trusted-proxies", "127.0.0.1")

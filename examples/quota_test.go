@@ -13,7 +13,7 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// startQuota starts Envoy, and Stint in the place of envoyproxy/ratelimit behind it.
+// startQuota starts Envoy, with Stint instead of envoyproxy/ratelimit behind it.
 func startQuota(t *testing.T) *setup {
 	t.Helper()
 	s := &setup{t: t, backend: programs.NewBackend(t)}
@@ -30,11 +30,11 @@ func startQuota(t *testing.T) *setup {
 	return s
 }
 
-// totalHits is the metric of the hits that a limit was asked for.
+// totalHits matches the metric of a limit's hits.
 var totalHits = regexp.MustCompile(`(?m)^ratelimit_service_rate_limit_total_hits\{domain="quota",key1="(\w+)",key2=""\} (\d+)$`)
 
-// charged waits until a limit was asked for so many hits: Envoy asks when an answer has
-// ended, and the client does not wait for it.
+// charged waits until a limit has counted want hits: Envoy reports them after a response has ended,
+// and the client does not wait for that.
 func (s *setup) charged(limit string, want int) {
 	s.t.Helper()
 	programs.Until(s.t, fmt.Sprintf("%d hits of %s", want, limit), func() bool {
@@ -52,9 +52,8 @@ func (s *setup) charged(limit string, want int) {
 	})
 }
 
-// Behind a quota of 10 tokens, an answer passes as long as no more than
-// 10 were used: what fills the quota to the brim does not close it, and what goes beyond
-// is charged in full.
+// With a quota of 10 tokens, a request passes as long as at most 10 were used: using exactly the
+// quota does not close it, and usage beyond it is charged in full.
 func TestEnvoyTokenQuota(t *testing.T) {
 	t.Parallel()
 	s := startQuota(t)
@@ -76,9 +75,8 @@ func TestEnvoyTokenQuota(t *testing.T) {
 	}
 }
 
-// Of two quotas the first that is not used up is named in the metadata; Envoy passes the
-// name on, and charges it when the answer has ended. When both are used up a request is
-// denied.
+// The metadata names the first of two quotas that is not used up. Envoy forwards the name, and
+// charges that quota after the response. When both are used up a request is denied.
 func TestEnvoyTokenQuotas(t *testing.T) {
 	t.Parallel()
 	s := startQuota(t)

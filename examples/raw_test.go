@@ -11,7 +11,7 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// However a request is put on the wire, it is one more of those that are used up.
+// However a request is written on the wire, it counts against the same used up limit.
 func TestOddRequests(t *testing.T) {
 	const host = "\r\nHost: example.com\r\nConnection: close\r\n"
 	requests := map[string]string{
@@ -48,7 +48,7 @@ func TestOddRequests(t *testing.T) {
 		for name, text := range requests {
 			resp, err := s.exchange(text)
 			switch {
-			case err != nil: // closed without a word: nothing passed, as the backend says below
+			case err != nil: // closed without a response: nothing passed, which the backend's record confirms below
 			case resp.StatusCode < 400:
 				t.Errorf("%s: %d", name, resp.StatusCode)
 			case resp.StatusCode == 429 && resp.Header.Get("Retry-After") == "":
@@ -64,7 +64,7 @@ func TestOddRequests(t *testing.T) {
 	})
 }
 
-// exchange sends a request as it stands and reads the answer.
+// exchange sends a request unchanged and reads the response.
 func (s *setup) exchange(text string) (*http.Response, error) {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))

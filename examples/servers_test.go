@@ -20,18 +20,18 @@ import (
 	"stint/internal/testkit/programs"
 )
 
-// servers are real servers behind the proxies, all of which have one file, the reports, at
-// two paths. What comes to them is put to each of them, byte for byte.
+// servers are real servers behind the proxies. All of them have one file, the reports, at two
+// paths. Each request is sent to each of them, byte for byte.
 type servers struct {
-	Addr string // where proxies find them, host:port
+	Addr string // address for the proxies, host:port
 
 	t      testing.TB
 	all    []*server
 	mu     sync.Mutex
-	served map[string][]string // by target, the names of those that answered with the file
+	served map[string][]string // names of the servers that answered with the file, by target
 }
 
-// theReports is what is in the file.
+// theReports is the content of the file.
 const theReports = "the reports"
 
 // limited are the paths of the file.
@@ -46,12 +46,12 @@ func startServers(t testing.TB) *servers {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, []byte(theReports), 0o644); err != nil { //nolint:gosec // Apache is another user
+		if err := os.WriteFile(name, []byte(theReports), 0o644); err != nil { //nolint:gosec // Apache runs as another user
 			t.Fatal(err)
 		}
 	}
 	for _, dir := range []string{files, filepath.Dir(files)} {
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // Apache is another user
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // Apache runs as another user
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +94,7 @@ func (s *servers) add(name, address string) {
 	s.all = append(s.all, &server{name: name, address: address})
 }
 
-// ready returns whether all servers whose names begin so answer.
+// ready returns a function that reports whether all servers with this name prefix answer.
 func (s *servers) ready(name string) func() bool {
 	return func() bool {
 		return !slices.ContainsFunc(s.all, func(one *server) bool {
@@ -103,7 +103,7 @@ func (s *servers) ready(name string) func() bool {
 	}
 }
 
-// startGo starts net/http's router, and one that matches what is decoded.
+// startGo starts net/http's router, and a router that matches the decoded path.
 func (s *servers) startGo() {
 	reports := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, theReports) }
 	mux := http.NewServeMux()
@@ -124,7 +124,7 @@ func (s *servers) startGo() {
 
 func (s *servers) startNginx(dir string) {
 	args := []string{"-p", s.t.TempDir(), "-c", filepath.Join(dir, "nginx.conf")}
-	if os.Getuid() == 0 { // nobody else may enter that folder
+	if os.Getuid() == 0 { // other users may not enter that folder
 		args = append(args, "-g", "user root;")
 	}
 	programs.Run(s.t, programs.Command{Path: programs.Binary(s.t, "nginx"), Args: args, Ready: s.ready("nginx")})
@@ -165,7 +165,7 @@ func (s *servers) startTomcat(dir string) {
 	})
 }
 
-// listen lets proxies reach the servers. An answer names those that gave the file.
+// listen accepts requests of the proxies. A response names the servers that returned the file.
 func (s *servers) listen() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -209,7 +209,7 @@ func (s *servers) relay(conn net.Conn) {
 	}
 }
 
-// servedBy begins the answers of the servers.
+// servedBy is the prefix of the responses.
 const servedBy = "served by: "
 
 // who returns the names of the servers that answer a target with the file.
@@ -239,7 +239,7 @@ type server struct {
 	wire wire
 }
 
-// serves says whether the server answers a target with the file.
+// serves reports whether the server answers a target with the file.
 func (s *server) serves(target string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,14 +247,13 @@ func (s *server) serves(target string) bool {
 	return status == http.StatusOK && body == theReports
 }
 
-// wire is a connection on which targets are sent that no client would send. It is opened
-// where it has to be.
+// wire is a connection for targets that no HTTP client would send. It is opened when needed.
 type wire struct {
 	conn    net.Conn
 	answers *bufio.Reader
 }
 
-// get sends a request with a target, and returns what the answer says; 0 for none.
+// get sends a request with a target, and returns the response; status 0 for none.
 func (w *wire) get(d *net.Dialer, address, target string) (status int, body string) {
 	for {
 		fresh := w.conn == nil
@@ -275,7 +274,7 @@ func (w *wire) get(d *net.Dialer, address, target string) (status int, body stri
 	}
 }
 
-// exchange is get on the connection that there is.
+// exchange is get on the open connection.
 func (w *wire) exchange(target string) (status int, body string, ok bool) {
 	if err := w.conn.SetDeadline(time.Now().Add(10 * deadline)); err != nil {
 		return 0, "", false

@@ -20,8 +20,8 @@ var (
 	seedFlag      = flag.Uint64("spellings.seed", 1, "of the spellings of TestServedPaths")
 )
 
-// However a client spells the path of the reports, none of the usual servers gives it the
-// reports behind any of the proxies once its limit is used up.
+// After the limit of the reports is used up, no spelling of their path gets the reports from any of
+// the usual servers behind any of the proxies.
 func TestServedPaths(t *testing.T) {
 	n := *spellingsFlag
 	if testing.Short() {
@@ -52,13 +52,13 @@ func TestServedPaths(t *testing.T) {
 		}
 	})
 	served, sample := map[string]int{}, 0
-	for i := 0; i < len(spellings); i += 1 + len(spellings)/400 { // Tomcat refuses slowly
+	for i := 0; i < len(spellings); i += 1 + len(spellings)/400 { // Tomcat is slow to refuse requests
 		sample++
 		for _, name := range behind.who(spellings[i]) {
 			served[name]++
 		}
 	}
-	for _, one := range behind.all { // the spellings have to be worth something
+	for _, one := range behind.all { // enough spellings must reach the file
 		if served[one.name] < sample/200 {
 			t.Errorf("%s takes only %d of %d spellings for the path", one.name, served[one.name], sample)
 		}
@@ -90,9 +90,9 @@ func (s *setup) dodge(address string, spellings []string) {
 	s.t.Logf("answers by status: %v", statuses)
 }
 
-// spelled are the proxies, as their files stand, and nginx with a path in proxy_pass, which
-// passes on what it has decoded. By gRPC Envoy has to refuse what Tomcat leaves out, as
-// docs/envoy.md says.
+// spelled returns the proxies with their files, and nginx with a path in proxy_pass, which forwards
+// the decoded path. With gRPC, Envoy must refuse the parameters that Tomcat ignores, see
+// docs/envoy.md.
 func spelled(t *testing.T) []asker {
 	t.Helper()
 	all := slices.Clone(askers)
@@ -112,8 +112,8 @@ func spelled(t *testing.T) []asker {
 	return all
 }
 
-// semicolons returns the route of docs/envoy.md that refuses paths with parameters, as words
-// to be replaced.
+// semicolons returns the route of docs/envoy.md that refuses paths with parameters, as a
+// replacement of text.
 func semicolons(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/envoy.md")

@@ -28,7 +28,7 @@ import (
 var balancers = []balancer{
 	{name: "nginx", file: "proxies/sticky/nginx.conf", start: func(t testing.TB, file string) programs.Command {
 		args := []string{"-p", t.TempDir(), "-c", file}
-		if os.Getuid() == 0 { // nobody else may enter that folder
+		if os.Getuid() == 0 { // other users may not enter that folder
 			args = append(args, "-g", "user root;")
 		}
 		return programs.Command{Path: programs.Binary(t, "nginx"), Args: args}
@@ -44,12 +44,12 @@ type balancer struct {
 	name  string
 	file  string
 	start func(t testing.TB, file string) programs.Command
-	words map[string]string // to be replaced beside the addresses
-	moves float64           // the share of clients that may move beside those that must
+	words map[string]string // replacements beside the addresses
+	moves float64           // the fraction of clients that may move in addition to those that must
 }
 
-// perClient is what the limit lets each client have, less in short mode; the tests take
-// less than the hours in which it would have more.
+// perClient is the limit of each client, less in short mode. The tests end before the limit
+// refills.
 func perClient() int {
 	if testing.Short() {
 		return 3
@@ -57,14 +57,14 @@ func perClient() int {
 	return 10
 }
 
-// node is a server that limits by itself.
+// node is a server with its own limits.
 type node struct {
 	*httptest.Server
 	id    string
 	asked atomic.Int64
 }
 
-// cluster is some nodes, and clients that know only a proxy in front of them.
+// cluster has some nodes, and clients that use them only through a proxy.
 type cluster struct {
 	t     *testing.T
 	nodes []*node
@@ -93,13 +93,13 @@ func newCluster(t *testing.T) *cluster {
 // proxy starts a proxy in front of all nodes but one (0: of all), and returns its URL.
 func (c *cluster) proxy(b balancer, without int) string {
 	c.t.Helper()
-	// An address of its own, because Envoy shares a port with whoever else asks for it.
+	// It needs its own address, because Envoy shares a port with other processes that listen on it.
 	_, port, _ := strings.Cut(testkit.Address(c.t), ":")
 	address := fmt.Sprintf("127.%d.%d.%d:%s", 1+rand.IntN(250), 1+rand.IntN(250), 1+rand.IntN(250), port)
 	words := map[string]string{}
 	put := func(port int, to string) {
 		from := fmt.Sprintf("127.0.0.1:%d", port)
-		if strings.HasSuffix(b.file, ".yaml") { // Envoy has the port apart
+		if strings.HasSuffix(b.file, ".yaml") { // Envoy's file has the port in a separate line
 			host, port, _ := strings.Cut(to, ":")
 			from, to = strings.Replace(from, ":", ", port_value: ", 1), host+", port_value: "+port
 		}
@@ -121,7 +121,7 @@ func (c *cluster) proxy(b balancer, without int) string {
 	return "http://" + address
 }
 
-// leaveOut takes the line of a node out of a file.
+// leaveOut removes the line of a node from a file.
 func (c *cluster) leaveOut(file, port string) {
 	c.t.Helper()
 	data, err := os.ReadFile(file)
@@ -139,7 +139,7 @@ func (c *cluster) leaveOut(file, port string) {
 	}
 }
 
-// ask sends a request of a client, who has a key, and returns which node answered what.
+// ask sends a request of a client with a key, and returns the node and the status of the response.
 func ask(client *http.Client, url, key string) (node string, status int, err error) {
 	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -157,9 +157,9 @@ func ask(client *http.Client, url, key string) (node string, status int, err err
 	return resp.Header.Get("X-Node"), resp.StatusCode, err
 }
 
-// crowd sends requests of each of some clients, who are called name-0 and so on. It returns the node of each, and how
-// many requests passed; one client at two nodes is a failure.
-func (c *cluster) crowd(url, name string, clients, each int) (at []string, passed int) {
+// askAll sends requests of several clients, with the keys name-0 and so on. It returns the node of
+// each client, and how many requests passed. It fails the test if one client reaches two nodes.
+func (c *cluster) askAll(url, name string, clients, each int) (at []string, passed int) {
 	c.t.Helper()
 	client := programs.Client(c.t, "127.0.0.1")
 	at = make([]string, clients)
@@ -180,8 +180,8 @@ func (c *cluster) crowd(url, name string, clients, each int) (at []string, passe
 	return at, passed
 }
 
-// One client always comes to one node. A node that leaves or joins moves its own clients,
-// and these alone have their limit once more; who comes back to a node has nothing more.
+// Each client always reaches the same node. When a node leaves or joins, only its own clients move,
+// and only they have their limit once more; a client that moves back has nothing more.
 func TestStickyJoinAndLeave(t *testing.T) {
 	clients := 200
 	if testing.Short() {
@@ -192,7 +192,7 @@ func TestStickyJoinAndLeave(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
 			four, three := c.proxy(b, 0), c.proxy(b, 2)
-			at, passed := c.crowd(four, "early", clients, perClient()+1)
+			at, passed := c.askAll(four, "early", clients, perClient()+1)
 			if passed != clients*perClient() {
 				t.Errorf("%d passed, want %d for each of %d", passed, perClient(), clients)
 			}
@@ -206,21 +206,21 @@ func TestStickyJoinAndLeave(t *testing.T) {
 				}
 			}
 			c.change(b, "early", "leaves", at, three)
-			if back, again := c.crowd(four, "early", clients, perClient()+1); again != 0 || !slices.Equal(at, back) {
+			if back, again := c.askAll(four, "early", clients, perClient()+1); again != 0 || !slices.Equal(at, back) {
 				t.Errorf("node 2 comes back: %d more passed, clients at %v after %v", again, back, at)
 			}
-			at, _ = c.crowd(three, "late", clients, perClient()+1)
+			at, _ = c.askAll(three, "late", clients, perClient()+1)
 			c.change(b, "late", "joins", at, four)
 			t.Logf("%s: the shares of the nodes are %v of %d", b.name, share, clients)
 		})
 	}
 }
 
-// change lets clients ask, who have used their limits up, where node 2 has left or
-// joined, and compares who has moved and what they got.
+// change sends requests of clients with used up limits after node 2 has left or joined, and checks
+// which clients have moved and how many of their requests passed.
 func (c *cluster) change(b balancer, name, what string, at []string, url string) {
 	c.t.Helper()
-	now, extra := c.crowd(url, name, len(at), perClient()+1)
+	now, extra := c.askAll(url, name, len(at), perClient()+1)
 	moved, others, stayed := 0, 0, 0
 	for i := range at {
 		switch {
@@ -244,7 +244,7 @@ func (c *cluster) change(b balancer, name, what string, at []string, url string)
 
 func percent(part, whole int) float64 { return 100 * float64(part) / float64(whole) }
 
-// A node that dies is noticed, and its clients come to others; nobody else moves.
+// After a node dies, its clients reach other nodes, and no other client moves.
 func TestStickyNodeDies(t *testing.T) {
 	for _, b := range balancers {
 		t.Run(b.name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestStickyNodeDies(t *testing.T) {
 			c := newCluster(t)
 			url := c.proxy(b, 0)
 			const clients = 100
-			at, _ := c.crowd(url, "client", clients, 1)
+			at, _ := c.askAll(url, "client", clients, 1)
 			dead := c.nodes[1]
 			dead.Close()
 			client := programs.Client(t, "127.0.0.1")
@@ -275,7 +275,7 @@ func TestStickyNodeDies(t *testing.T) {
 	}
 }
 
-// Who sends no key is told by the address, and comes to one node too.
+// A client without a key is identified by its address, and reaches one node too.
 func TestStickyAddresses(t *testing.T) {
 	for _, b := range balancers {
 		t.Run(b.name, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestStickyAddresses(t *testing.T) {
 	}
 }
 
-// A client that floods has one node and its limit there, and keeps nobody from theirs.
+// A client that floods reaches one node and its limit there, and other clients keep their limits.
 func TestStickyHotClient(t *testing.T) {
 	const callers = 16
 	each := 200
@@ -349,7 +349,7 @@ func TestStickyHotClient(t *testing.T) {
 			if passed.Load() != int64(perClient()) || busy != 1 {
 				t.Errorf("%d passed, want %d; %d nodes had all", passed.Load(), perClient(), busy)
 			}
-			if _, others := c.crowd(url, "other", 40, perClient()); others != 40*perClient() {
+			if _, others := c.askAll(url, "other", 40, perClient()); others != 40*perClient() {
 				t.Errorf("%d of others passed, want %d", others, 40*perClient())
 			}
 			t.Logf("%s: %d requests of one client in %v (%.0f/s), %d passed", b.name, callers*each, took.Round(time.Millisecond), float64(callers*each)/took.Seconds(), passed.Load())

@@ -42,12 +42,12 @@ var levels = []level{
 		{"pace", "", "waiting, reserving, queueing"},
 	}},
 	{"rules, stores", []box{
-		{"rule", "", "rule files to a table"},
+		{"rule", "", "rule files"},
 		{"store/memory", "", "in this process"},
 		{"store/redis", "", "shared"},
 		{"store/memcached", "", "shared"},
-		{"chain", "", "between limiter and store"},
-		{"fleet", "", "coordination of nodes"},
+		{"chain", "", "around stores"},
+		{"fleet", "", "coordination"},
 	}},
 	{"the core", []box{
 		{".", "stint", "Limit, State, Take, Decision, Store and the algorithms: standard library only, time is an argument"},

@@ -1,5 +1,5 @@
-// Command client keeps an HTTP client under its own limit and under that of a server
-// that it knows nothing about.
+// Command client keeps an HTTP client under its own limit, and under the limit of a server whose
+// numbers it does not know.
 package main
 
 import (
@@ -25,8 +25,8 @@ func main() {
 	}
 }
 
-// run sends eight requests from four goroutines to a server that takes five a second.
-// Nobody tells the client: it reads the server's answers.
+// run sends eight requests from four goroutines to a server that allows five a second. The client
+// learns the limit from the server's responses.
 func run(ctx context.Context, out io.Writer) error {
 	server := limitedServer()
 	defer server.Close()
@@ -57,7 +57,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return failed
 }
 
-// limitedServer takes five requests in any second and says so in its answers.
+// limitedServer allows five requests in any second and sends the numbers in its responses.
 func limitedServer() *httptest.Server {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 5, Per: time.Second})
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })

@@ -24,13 +24,13 @@ const patience = 20 * time.Second
 
 // fleet is a Redis and the nodes that share it.
 type fleet struct {
-	dir    string // of all files, removed at the end
-	socket string // where Redis listens
+	dir    string // folder of all files, removed at the end
+	socket string // socket of Redis
 	redis  *process
 	nodes  []*process
 }
 
-// startFleet starts all. What it has started is to be stopped even where it fails.
+// startFleet starts Redis and the nodes. The caller must call stop, also after an error.
 func startFleet(ctx context.Context, binary string) (*fleet, error) {
 	f := &fleet{}
 	server, err := lookRedis()
@@ -73,7 +73,7 @@ func startFleet(ctx context.Context, binary string) (*fleet, error) {
 	return f, nil
 }
 
-// lookRedis finds a server that nodes can share.
+// lookRedis finds the program of a server that nodes can share.
 func lookRedis() (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -92,7 +92,7 @@ func (f *fleet) listens() bool {
 	return err == nil
 }
 
-// urls are where the nodes answer.
+// urls returns the URLs of the nodes.
 func (f *fleet) urls() (urls []string) {
 	for _, n := range f.nodes {
 		urls = append(urls, "http://"+n.address("http"))
@@ -108,35 +108,34 @@ func (f *fleet) stop() {
 		}
 	}
 	if f.dir != "" {
-		_ = os.RemoveAll(f.dir) // what stays is in the folder for such things
+		_ = os.RemoveAll(f.dir) // a left over folder is in the temporary folder and does no harm
 	}
 }
 
-// process is a program that runs. It ends with the demo; where the system sees to that, even
-// if the demo is killed.
+// process is a running program. It ends with the demo, on Linux even if the demo is killed.
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
 	log   text.OutputBuffer
-	asked int // what asks said last
+	asked int // the last result of asks
 }
 
 func start(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	leash(cmd)
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STINT_") }) // flags say all
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STINT_") }) // flags have all settings
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	go func() {
-		_ = cmd.Wait() // its log says why
+		_ = cmd.Wait() // the log has the reason
 		close(p.ended)
 	}()
 	return p, nil
 }
 
-// address returns where a node listens, "" as long as it does not.
+// address returns the address of a node's listener, "" until it listens.
 func (p *process) address(listener string) string {
 	for line := range strings.Lines(p.log.String()) {
 		var entry struct{ Msg, Listener, Address string }
@@ -147,8 +146,8 @@ func (p *process) address(listener string) string {
 	return ""
 }
 
-// asks returns how often a node has called Redis so far: for decisions, and to tell what it
-// gave out. Of a node that is gone it is what it said last.
+// asks returns how often a node has called Redis so far, for decisions and to report its usage.
+// After the node has ended it returns the last value.
 func (p *process) asks() int {
 	client := http.Client{Timeout: patience}
 	defer client.CloseIdleConnections()
@@ -186,7 +185,7 @@ func (p *process) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// kill ends the process at once, as kill -9 does. Killing twice does nothing.
+// kill ends the process at once, like kill -9. A second call does nothing.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.ended

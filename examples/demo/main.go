@@ -1,10 +1,10 @@
-// Command demo starts three nodes that share a limit through one Redis, lets callers ask far
-// more than it allows, kills a node in the middle, and says whether the limit held.
+// Command demo starts three nodes that share a limit through one Redis, lets callers send far more
+// than it allows, kills a node in the middle, and prints whether the limit was kept.
 //
 //	make demo
 //
-// What passes is counted by those who asked. The status is 0 if the limit held, 1 if it did
-// not or the demo could not run.
+// It counts allowed requests at the callers. The status is 0 if the limit was kept, 1 if it was not
+// or the demo could not run.
 package main
 
 import (
@@ -21,13 +21,13 @@ import (
 	"stint/internal/testkit/loadclient"
 )
 
-// The limit, as the rules below have it.
+// The numbers of the limit, as in the rules below.
 const (
 	burst = 500
 	rate  = 500
 )
 
-// rules are those of the nodes. Lending needs no share for each node while Redis is away.
+// rules are the rules of the nodes. Leases need no local share while Redis is away.
 const rules = `
 domain: demo
 coordination: leased
@@ -39,8 +39,8 @@ descriptors:
 
 const (
 	nodes   = 3
-	killed  = 1 // which of them
-	callers = 4 // of each
+	killed  = 1 // index of the killed node
+	callers = 4 // of each node
 	pause   = 4 * time.Millisecond
 )
 
@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-// run is the demo. All that it has started has ended when it returns.
+// run runs the demo. All processes that it started have ended when it returns.
 func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration) error {
 	fmt.Fprintf(out, "Starting a Redis and %d nodes of Stint ...\n\n", nodes)
 	f, err := startFleet(ctx, binary)
@@ -84,7 +84,7 @@ func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration)
 	}()
 	select {
 	case <-time.After(lasts / 2):
-		f.nodes[killed].asks() // its last word
+		f.nodes[killed].asks() // remember the value before the end
 		f.nodes[killed].kill()
 		fmt.Fprintf(out, "%6.1f s  node %d is killed (kill -9); its callers go on at the others\n", (lasts / 2).Seconds(), killed+1)
 	case <-loaded.Done():
@@ -104,7 +104,7 @@ func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration)
 	return judge(out, &record, calls)
 }
 
-// table says who was asked how often, what passed, and how often that cost a call of Redis.
+// table prints for each node the number of requests, of allowed ones, and of calls of Redis.
 func table(out io.Writer, f *fleet, record *loadclient.Record) {
 	row := func(name, asked, allowed, calls, says any) {
 		line := fmt.Sprintf("%-12v%8v%10v%17v   %v", name, asked, allowed, calls, says)
@@ -125,7 +125,7 @@ func table(out io.Writer, f *fleet, record *loadclient.Record) {
 	fmt.Fprintln(out)
 }
 
-// judge says what came of it. It is an error if the limit did not hold.
+// judge prints the result. It returns an error if the limit was not kept.
 func judge(out io.Writer, record *loadclient.Record, calls int) error {
 	worst := loadclient.Worst(record.Answers, burst, rate)
 	fmt.Fprintf(out, "Of all windows of time, short and long, the fullest is one of %.3f s: %d passed in it, %.0f may.\n",
@@ -138,7 +138,7 @@ func judge(out io.Writer, record *loadclient.Record, calls int) error {
 		fmt.Fprintf(out, "%d requests had no answer: they were at node %d when it was killed, or came to it later.\n", record.Lost, killed+1)
 	}
 	switch {
-	case worst.Over() > 0.5: // a microsecond is a part of a unit
+	case worst.Over() > 0.5: // times are rounded to microseconds, which are a fraction of a unit
 		return fmt.Errorf("the limit did not hold: %.1f too many", worst.Over())
 	case loadclient.Allowed(record.Answers) == len(record.Answers):
 		fmt.Fprintf(out, "\nThe limit held, but nobody was refused: this machine is too busy to ask for more than %d a second.\n", rate)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	programs.Main(m)
 }
 
-// The demo shows what it says that it shows, and leaves nothing behind.
+// The demo shows that the limit was kept, and leaves no files and no processes.
 func TestDemo(t *testing.T) {
 	testkit.RedisVersion(t) // skips where there is none
 	binary := programs.Build(t)
@@ -49,7 +49,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// Without a Redis it says what is missing, and how to get it.
+// Without a Redis the demo prints what is missing, and how to install it.
 func TestNoRedis(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	err := run(t.Context(), &bytes.Buffer{}, "stint", time.Second)
@@ -58,7 +58,7 @@ func TestNoRedis(t *testing.T) {
 	}
 }
 
-// However the demo is ended, its processes end as well.
+// However the demo ends, its processes end too.
 func TestEnded(t *testing.T) {
 	testkit.RedisVersion(t) // skips where there is none
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
@@ -75,7 +75,7 @@ func TestEnded(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended where all went well
+			t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has already ended if the test passed
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
 			for said, more := out.Follow(); !strings.Contains(said, "all nodes answer"); said, more = out.Follow() {
@@ -122,13 +122,13 @@ func childrenOf(t *testing.T, pid int) (children []string) {
 	return children
 }
 
-// lives says whether a process runs; one that has ended and is remembered does not.
+// lives reports whether a process runs; a zombie does not.
 func lives(pid string) bool {
 	state, _ := look(filepath.Join("/proc", pid, "stat"))
 	return state != "" && state != "Z" && state != "X"
 }
 
-// look reads the state of a process and who started it; nothing of one that is gone.
+// look returns the state of a process and its parent; "" if it is gone.
 func look(stat string) (state, parent string) {
 	text, err := os.ReadFile(stat)
 	if err != nil {

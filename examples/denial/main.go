@@ -1,5 +1,5 @@
-// Command denial shows the answers that limits give in words of their own: those of
-// examples/rules/denial.yaml, in JSON for programs and in HTML for people.
+// Command denial shows refusals with their own texts: those of examples/rules/denial.yaml, in JSON
+// for programs and in HTML for people.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run(out io.Writer, rules string) error {
 	return nil
 }
 
-// show sends some requests and prints the last answer.
+// show sends some requests and prints the last response.
 func show(out io.Writer, handler http.Handler, requests int, key string) {
 	var w *httptest.ResponseRecorder
 	for range requests {

@@ -19,7 +19,8 @@ a person:
 <p>Please come back in 58 seconds.</p>
 `
 
-// In a bubble, where time stands still unless all wait, and begins on 2000-01-01.
+// The test runs in a bubble, where time stands still unless all goroutines wait, and begins on
+// 2000-01-01.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

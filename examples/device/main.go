@@ -1,5 +1,5 @@
-// Command device tells apart the browsers behind one address: each gets a signed
-// cookie with its first page, and a limit of its own from then on.
+// Command device distinguishes the browsers behind one address: each gets a signed cookie with its
+// first page, and then has its own limit.
 package main
 
 import (
@@ -21,8 +21,8 @@ import (
 	"stint/store/memory"
 )
 
-// rules stand in a file of their own, beside that of the secret. A site on https leaves
-// `secure: false` out.
+// rules are written to a file, next to that of the secret. A site on https leaves `secure: false`
+// out.
 const rules = `
 domain: site
 descriptors:
@@ -68,8 +68,8 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		pages int
 	}{
 		{"a browser", jar, 3},             // one page as a stranger, two as a device
-		{"one without cookies", nil, 5},   // what is left to strangers, and no more
-		{"the browser once more", jar, 2}, // what is left of its own
+		{"one without cookies", nil, 5},   // the units left for strangers, and no more
+		{"the browser once more", jar, 2}, // the units left of its own limit
 	} {
 		if err := visit(ctx, out, visitor.name, &http.Client{Jar: visitor.jar}, server.URL, visitor.pages); err != nil {
 			return err
@@ -78,8 +78,8 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// newSite returns a site that is limited by the rules. Its secret is made here; a real
-// one keeps it, and gives all its nodes the same.
+// newSite returns a site that is limited by the rules. It generates its secret; a real site keeps
+// its secret, and gives all nodes the same.
 func newSite(folder string) (http.Handler, error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // it never fails
@@ -96,7 +96,7 @@ func newSite(folder string) (http.Handler, error) {
 	return httplimit.New(l, "site", httplimit.Options{})(page), nil
 }
 
-// visit asks for pages and says which it gets.
+// visit requests pages and prints which it gets.
 func visit(ctx context.Context, out io.Writer, name string, client *http.Client, url string, pages int) error {
 	fmt.Fprintf(out, "%s:", name)
 	for range pages {

@@ -1,5 +1,5 @@
-// Command embed runs the whole service inside another program. `embed restart` runs it twice,
-// with counts that outlive it.
+// Command embed runs the whole service inside another program. `embed restart` runs it twice, and
+// its counts survive the restart.
 package main
 
 import (
@@ -35,22 +35,22 @@ func main() {
 	}
 }
 
-// run serves until ctx is done, and says where once it does.
+// run runs the service until ctx is done, and calls serving with its URL once it is ready.
 func run(ctx context.Context, config settings.Config, serving func(url string)) error {
-	// New reads and checks everything that can be wrong; nothing runs so far.
+	// New reads and checks the configuration and starts nothing.
 	service, err := app.New(config)
 	if err != nil {
 		return err
 	}
-	// Start returns once calls are accepted. A program that only serves says
-	// service.Run(ctx) in place of all that follows; Run also ends if a listener fails.
+	// Start returns once the service accepts calls. A program that does nothing else can call
+	// service.Run(ctx) instead of the rest; Run also ends if a listener fails.
 	if err := service.Start(ctx); err != nil {
 		return err
 	}
 	serving("http://" + service.Addr("http"))
 	<-ctx.Done()
 
-	// Stop lets calls in flight finish; its context could cut that short.
+	// Stop finishes calls in progress, unless its context ends before.
 	service.Stop(context.WithoutCancel(ctx))
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"stint/app/settings"
 )
 
-// restart shows that a restart forgives nobody: the service keeps its counts in a file, as
-// `stint serve --state FILE` does, and reads them when it starts again.
+// restart shows that counts survive a restart: the service keeps them in a file, as `stint serve
+// --state FILE` does, and reads them when it starts again.
 func restart(ctx context.Context, out io.Writer) (err error) {
 	folder, err := os.MkdirTemp("", "stint")
 	if err != nil {
@@ -31,7 +31,7 @@ func restart(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// live runs the service once and asks it for two logins.
+// live runs the service once and sends two logins.
 func live(ctx context.Context, out io.Writer, life, file string) error {
 	config := settings.Default()
 	config.State = file // read at the start; saved every 30 s and at the end
@@ -55,7 +55,7 @@ func live(ctx context.Context, out io.Writer, life, file string) error {
 	return nil
 }
 
-// login asks whether one more login may pass: three an hour, said in the question.
+// login checks whether one more login may pass. The limit, three an hour, is in the request.
 func login(ctx context.Context, address string) (allowed bool, err error) {
 	const question = `{"key": "login of ann", "limit": {"algorithm": "token_bucket", "requests": 3, "per": "1h"}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/check", strings.NewReader(question))

@@ -1,5 +1,5 @@
-// Command grpc limits a gRPC server, each client to five calls an hour, and keeps a
-// client of it to fifty a second.
+// Command grpc limits a gRPC server to five calls an hour for each client, and limits its own
+// client to fifty calls a second.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// run serves, calls, and stops.
+// run starts the server, calls it, and stops it.
 func run(ctx context.Context, out io.Writer) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,8 +48,8 @@ func run(ctx context.Context, out io.Writer) error {
 func limitedServer() *grpc.Server {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 5, Per: time.Hour})
 	limits := grpclimit.Limit(memory.New(memory.Options{}), limit, grpclimit.Options{
-		// Calls of the health service are not limited, unless Exempt says so: here they
-		// are the only ones.
+		// By default calls of the health service are exempt. Here they are the only calls, so
+		// nothing is exempt.
 		Exempt: []string{},
 	})
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limits.Unary), grpc.ChainStreamInterceptor(limits.Stream))
@@ -67,11 +67,11 @@ func call(ctx context.Context, out io.Writer, address string) error {
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	defer func() { _ = connection.Close() }() // an error would come too late
+	defer func() { _ = connection.Close() }() // the output is complete, so an error does not matter
 	client := healthpb.NewHealthClient(connection)
 	for i := range 6 {
 		answer, err := client.Check(ctx, &healthpb.HealthCheckRequest{})
-		if err != nil { // the sixth: the client may go on, the server does not let it
+		if err != nil { // the sixth call: the client's limit allows it, the server's denies it
 			fmt.Fprintf(out, "call %d: %v: %s\n", i, status.Code(err), status.Convert(err).Message())
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 	"stint/rule/rulefile"
 )
 
-// No client passes the limit of its address by what it makes up: a new key or cookie for each
-// request, a token of its own, and the devices that it collects.
+// No client exceeds the limit of its address with made up values: a new key or cookie for each
+// request, its own token, or a collection of devices.
 func TestMadeUpIdentities(t *testing.T) {
 	for name, attack := range map[string]func(r *http.Request, i int, cookies []*http.Cookie){
 		"a key for each request":    func(r *http.Request, i int, _ []*http.Cookie) { r.Header.Set("X-Api-Key", fmt.Sprint("key", i)) },
@@ -70,7 +70,7 @@ func TestMadeUpIdentities(t *testing.T) {
 	}
 }
 
-// The check of rules finds what a client could make up, and nothing of it in these.
+// The check of rules finds values that a client could make up, and none in these rules.
 func TestCheckOfRules(t *testing.T) {
 	folder := t.TempDir()
 	if _, err := write(folder); err != nil {

@@ -1,7 +1,7 @@
-// Command identity limits a server by who asks: a signed token, else an API key, else a
-// device with a signed cookie, else the address. Nobody checks an API key here, so all that
-// comes from one address has a limit as well: it holds whoever makes up a new key for each
-// request, and whoever collects devices.
+// Command identity limits a server by the identity of the client: a signed token, else an API key,
+// else a device with a signed cookie, else the address. It does not verify API keys, so each
+// address has a limit too. That limit applies to clients that make up a new key for each request,
+// or collect devices.
 package main
 
 import (
@@ -29,8 +29,8 @@ import (
 	"stint/store/memory"
 )
 
-// rules name two files beside them: the public key of who issues tokens, and the secret
-// that signs the cookies of devices.
+// rules refer to two files in their folder: the public key of the token issuer, and the secret that
+// signs the cookies of devices.
 const rules = `
 domain: who
 descriptors:
@@ -76,7 +76,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return visit(ctx, out, server, issuer)
 }
 
-// limited returns the handler behind the rules of a folder.
+// limited returns the handler with the rules of a folder.
 func limited(folder string) (http.Handler, error) {
 	table, err := rulefile.Load(filepath.Join(folder, "rules.yaml"))
 	if err != nil {
@@ -87,9 +87,9 @@ func limited(folder string) (http.Handler, error) {
 	return httplimit.New(l, "who", httplimit.Options{})(hello), nil
 }
 
-// write makes the rules and the files that they name, and returns the key that signs
-// tokens. A service has its keys from elsewhere: often bearer_claim names the address of a
-// key set in place of a file.
+// write writes the rules and the files that they refer to, and returns the key that signs tokens. A
+// real service gets its keys from elsewhere; often bearer_claim has the address of a key set
+// instead of a file.
 func write(folder string) (issuer ed25519.PrivateKey, err error) {
 	public, issuer, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -113,26 +113,26 @@ func write(folder string) (issuer ed25519.PrivateKey, err error) {
 	return issuer, nil
 }
 
-// token returns a token for a user that is good for an hour.
+// token returns a token for a user that is valid for an hour.
 func token(issuer ed25519.PrivateKey, user string) string {
 	claims := map[string]any{
 		"sub": user, "iss": "https://login.example.com", "aud": "api",
 		"exp": time.Now().Add(time.Hour).Unix(),
 	}
-	body, _ := json.Marshal(claims) // texts and a number always can be
+	body, _ := json.Marshal(claims) // encoding strings and a number never fails
 	encode := base64.RawURLEncoding.EncodeToString
 	signed := encode([]byte(`{"alg":"EdDSA"}`)) + "." + encode(body)
 	return signed + "." + encode(ed25519.Sign(issuer, []byte(signed)))
 }
 
-// visit sends requests that say who they are in different ways.
+// visit sends requests with different identities.
 func visit(ctx context.Context, out io.Writer, server *httptest.Server, issuer ed25519.PrivateKey) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return err
 	}
 	browser := *server.Client()
-	browser.Jar = jar // it keeps the cookie that the middleware sends
+	browser.Jar = jar // the browser keeps the cookie of the middleware
 	_, forger, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Command library limits in its own loop: no service, no rule file, no network.
+// Command library limits its own loop, without a service, a rule file or a network.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 func main() { run(os.Stdout) }
 
 func run(out io.Writer) {
-	// Make limit and store once; both are safe for any number of goroutines.
+	// Create limit and store once; both are safe for any number of goroutines.
 	limit := stint.MustLimit(stint.Spec{
 		Algorithm: stint.TokenBucket,
 		Requests:  5, Per: time.Second, // the rate
@@ -23,7 +23,7 @@ func run(out io.Writer) {
 	store := memory.New(memory.Options{})
 
 	for i := range 5 {
-		// One call, no allocation. The key says whose bucket it is.
+		// One call, no allocation. The key selects the bucket.
 		d := store.Take("user=42", limit, 1)
 		if d.Allowed {
 			fmt.Fprintf(out, "%d: allowed, %d left\n", i, d.Remaining)

@@ -13,7 +13,8 @@ const want = `0: allowed, 2 left
 4: allowed, 0 left
 `
 
-// In a bubble, where time passes only while all wait, so that every number is exact.
+// The test runs in a bubble, where time advances only while all goroutines wait, so every number is
+// exact.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

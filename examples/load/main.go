@@ -1,5 +1,5 @@
-// Command load lets limits give more while there is room: it says how busy its machines are,
-// and asks examples/rules/give.yaml how much may pass.
+// Command load raises limits while there is room: it sets a gauge for the load of its machines, and
+// checks requests by examples/rules/give.yaml.
 package main
 
 import (
@@ -24,8 +24,8 @@ func main() {
 	}
 }
 
-// run asks for 150 batch jobs at several loads. The limit is 10 a minute, and up to 100
-// while the load is below 70 %.
+// run sends 150 batch jobs at several loads. The limit is 10 a minute, and up to 100 while the load
+// is below 70 %.
 func run(ctx context.Context, out io.Writer, store stint.Store, rules string) error {
 	table, err := rulefile.Load(rules)
 	if err != nil {
@@ -38,11 +38,11 @@ func run(ctx context.Context, out io.Writer, store stint.Store, rules string) er
 		set  func() error
 	}{
 		{"nobody has said how busy it is", func() error { return nil }},
-		// A program says so every few seconds; what it says counts for the time that stands
-		// beside it. The service hears it by PUT /v1/load/give on its admin address.
+		// A program sets the gauge every few seconds; a value is valid for the given time. A
+		// service gets it by PUT /v1/load/give on its admin address.
 		{"at 20 %", func() error { return gauges.Set("give", 0.20, time.Minute) }},
 		{"at 90 %", func() error { return gauges.Set("give", 0.90, time.Minute) }},
-		// Or the gauge is a function that is asked each time.
+		// A gauge can also be a function, which each request calls.
 		{"at 69 %, asked each time", func() error {
 			gauges.Func("give", func() (float64, bool) { return 0.69, true })
 			return nil
@@ -60,7 +60,7 @@ func run(ctx context.Context, out io.Writer, store stint.Store, rules string) er
 	return nil
 }
 
-// jobs asks for 150 jobs of one customer.
+// jobs sends 150 jobs of one customer.
 func jobs(ctx context.Context, l *limiter.Limiter, customer string) (passed, over int, err error) {
 	request := limiter.Request{Domain: "give", Descriptors: []limiter.Descriptor{
 		{Entries: []rule.Entry{{Key: "batch", Value: customer}}, Cost: 1},

@@ -1,4 +1,4 @@
-// Command login serves a form to sign in with, and limits who guesses passwords, by
+// Command login serves a login form, and limits guessing of passwords with
 // examples/rules/login.yaml.
 package main
 
@@ -24,7 +24,7 @@ import (
 
 func main() {
 	s := &site{check: passwords(map[string]string{"ann": "correct horse", "bob": "battery staple"}), secret: make([]byte, sha256.Size)}
-	_, _ = rand.Read(s.secret) // it never fails; a site keeps its secret over restarts
+	_, _ = rand.Read(s.secret) // it never fails; a real site keeps its secret over restarts
 	handler, err := s.handler(memory.New(memory.Options{}), "examples/rules/login.yaml")
 	if err != nil {
 		log.Fatal(err)
@@ -34,13 +34,13 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// site is something to sign in to.
+// site is a site with a login.
 type site struct {
 	check  func(user, password string) bool
 	secret []byte // signs the cookies of known machines
 }
 
-// passwords stands for what a site knows of its users. A real one keeps hashes.
+// passwords is a stand-in for a user database. A real one has hashes.
 func passwords(of map[string]string) func(user, password string) bool {
 	return func(user, password string) bool {
 		want, ok := of[user]
@@ -55,7 +55,7 @@ func (s *site) handler(store stint.Store, rules string) (http.Handler, error) {
 		return nil, err
 	}
 	limited := httplimit.New(limiter.New(store, table, limiter.Options{}), "login", httplimit.Options{
-		// The proxy in front, on this machine: only its forwarded header is believed.
+		// The proxy in front, on this machine: only its forwarded header is used.
 		Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
 	mux := http.NewServeMux()
@@ -63,8 +63,8 @@ func (s *site) handler(store stint.Store, rules string) (http.Handler, error) {
 	return mux, nil
 }
 
-// The headers by which the rules see what a request tries, the cookie of a machine from
-// which a user has signed in, and bounds on what strangers send.
+// The headers that the rules read, the cookie of a machine from which a user has signed in, and
+// limits on the size of requests.
 const (
 	userHeader  = "X-Login-User"
 	knownHeader = "X-Login-Known"
@@ -73,7 +73,8 @@ const (
 	maxUser     = 64
 )
 
-// identify says in headers who a request tries to be, whatever it says there itself.
+// identify sets the headers with the user that a request tries, and replaces those that the client
+// sent.
 func (s *site) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -95,14 +96,14 @@ func (s *site) identify(next http.Handler) http.Handler {
 // spelled returns a user's name in the one spelling that accounts are stored in.
 func spelled(user string) string { return strings.ToLower(strings.TrimSpace(user)) }
 
-// sign returns what the cookie of a machine holds from which the user has signed in.
+// sign returns the cookie value for a machine from which the user has signed in.
 func (s *site) sign(user string) string {
 	mac := hmac.New(sha256.New, s.secret)
 	mac.Write([]byte(user))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// login answers 401 to what is wrong, which is what the rules count.
+// login answers a wrong password with 401, which the rules count.
 func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get(userHeader)
 	if !s.check(user, r.PostForm.Get("password")) {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a site behind a proxy, at a time that stands still until it is moved.
+// world is a site behind a proxy, with a clock that only the test advances.
 type world struct {
 	*testing.T
 	now atomic.Int64 // microseconds
@@ -44,13 +44,13 @@ func newWorld(t *testing.T, check func(user, password string) bool) *world {
 	return w
 }
 
-// pass lets time go by.
+// pass advances the clock.
 func (w *world) pass(d time.Duration) { w.now.Add(d.Microseconds()) }
 
-// visitor is somebody at an address, with a cookie or none.
+// visitor is a client with an address, and maybe a cookie.
 type visitor struct{ address, known string }
 
-// try signs in, or fails to, and returns the status.
+// try tries to sign in and returns the status.
 func (w *world) try(v *visitor, user, password string) int {
 	status, err := w.send(v, user, password)
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *world) send(v *visitor, user, password string) (status int, err error) 
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("X-Forwarded-For", v.address) // as the proxy writes it
-	r.Header.Set(userHeader, "somebody else")  // and what any client may write
+	r.Header.Set(userHeader, "somebody else")  // any client can send this header
 	r.Header.Set(knownHeader, user)
 	if v.known != "" {
 		r.AddCookie(&http.Cookie{Name: knownCookie, Value: v.known})
@@ -86,7 +86,7 @@ func (w *world) send(v *visitor, user, password string) (status int, err error) 
 	return answer.StatusCode, nil
 }
 
-// honest is a user who mistypes twice and gets in.
+// honest is a user who mistypes twice and then signs in.
 func (w *world) honest(when string, v *visitor, user, password string) {
 	w.Helper()
 	for i, typed := range []string{"corect horse", "CORRECT HORSE", password} {
@@ -100,8 +100,8 @@ func (w *world) honest(when string, v *visitor, user, password string) {
 	}
 }
 
-// One address tries one password on a thousand names, one each second. It has thirty
-// guesses in a quarter of an hour, and nobody elsewhere notices.
+// One address tries one password for a thousand names, one each second. It has thirty guesses in a
+// quarter of an hour, and users at other addresses can still sign in.
 func TestOneAddressManyUsers(t *testing.T) {
 	w := newWorld(t, accounts)
 	attacker, ann := &visitor{address: "198.51.100.1"}, &visitor{address: "192.0.2.1"}
@@ -126,9 +126,9 @@ func TestOneAddressManyUsers(t *testing.T) {
 	}
 }
 
-// Three thousand addresses try a password each on one name, in five hours. They have 60
-// guesses an hour and 300 a day. A user who has signed in before from her machine does not
-// notice; on a new machine she gets in once it is over, and was never locked for good.
+// Three thousand addresses try one password each for one name, in five hours. They have 60 guesses
+// an hour and 300 a day. A user with a machine from which she has signed in before can still sign
+// in there. On a new machine she can sign in after the attack; she is never locked out for good.
 func TestManyAddressesOneUser(t *testing.T) {
 	w := newWorld(t, accounts)
 	home, hotel := &visitor{address: "192.0.2.1"}, &visitor{address: "203.0.113.5"}
@@ -150,7 +150,7 @@ func TestManyAddressesOneUser(t *testing.T) {
 			}
 		case 750:
 			w.honest("under attack, at home", home, "ann", "correct horse")
-			home.address = "192.0.2.77" // her provider gave her another
+			home.address = "192.0.2.77" // her provider assigned a new address
 			w.honest("under attack, at another address", home, "ann", "correct horse")
 			if got := w.try(hotel, "ann", "correct horse"); got != http.StatusTooManyRequests {
 				t.Errorf("under attack, on a new machine: answered %d, want 429", got)
@@ -167,8 +167,8 @@ func TestManyAddressesOneUser(t *testing.T) {
 	w.honest("after the attack, on a new machine", hotel, "ann", "correct horse")
 }
 
-// Two hundred guesses at once, none of which is answered before all are decided: five
-// pass, and after a minute five more.
+// Two hundred guesses at once, all decided before the first is answered: five pass, and after a
+// minute five more.
 func TestParallelGuesses(t *testing.T) {
 	const many, pass = 200, 5
 	decided, open := make(chan bool, many), make(chan struct{})
@@ -203,8 +203,7 @@ func TestParallelGuesses(t *testing.T) {
 	}
 }
 
-// Who knows the password uses nothing up, however often, and a mistake of the site is
-// nobody's.
+// Successful logins charge nothing, and neither do errors of the site.
 func TestOnlyFailuresCount(t *testing.T) {
 	w := newWorld(t, func(user, password string) bool {
 		if password == "break" {
@@ -235,7 +234,7 @@ func TestOnlyFailuresCount(t *testing.T) {
 	}
 }
 
-// What is no login is refused before anything is counted.
+// A request that is no login is refused and not counted.
 func TestBadForms(t *testing.T) {
 	w := newWorld(t, accounts)
 	for _, form := range []string{"", "user=", "user=%20", "password=x", "user=" + strings.Repeat("x", 65), "user=a&x=" + strings.Repeat("x", 5000), "user=%zz"} {

@@ -23,13 +23,13 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// limited returns a handler that is limited, with its counts in store.
+// limited returns a limited handler with its counts in store.
 func limited(store stint.Store) http.Handler {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
 
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute})
 	return httplimit.Limit(store, limit, httplimit.Options{
-		// Behind a proxy, say which one: only its forwarded header is believed.
+		// Behind a proxy, set its address: only its forwarded header is used.
 		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	})(hello)
 }

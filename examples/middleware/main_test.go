@@ -8,8 +8,8 @@ import (
 	"stint/store/memory"
 )
 
-// A hundred pass at one instant, and the next one is told how long to wait. The same
-// client on another connection, or one that makes up a forwarded header, is no other.
+// A hundred requests pass at one instant, and the next is denied with a time to wait. The same
+// client on another connection, or with a made up forwarded header, has the same limit.
 func Example() {
 	const now = stint.Instant(1767225600_000_000) // 2026-01-01
 	server := limited(memory.New(memory.Options{Clock: func() stint.Instant { return now }}))

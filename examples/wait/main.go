@@ -1,6 +1,5 @@
-// Command wait keeps a program under a limit of its own, by each of the ways to wait:
-// for its turn, for a turn that is reserved, not at all, and afterwards. Then it queues
-// what comes from outside faster than it may go on.
+// Command wait keeps a program under its own limit, in each possible way: waiting, reserving, not
+// waiting, and charging afterwards. Then it queues work that arrives faster than the limit.
 package main
 
 import (
@@ -52,8 +51,7 @@ func inTurn(ctx context.Context, out io.Writer, mails *pace.Pacer) error {
 	return nil
 }
 
-// tooLate asks for more than its deadline leaves time for: it is told at once, and
-// nothing is taken.
+// tooLate asks for more than its deadline allows: it gets an error at once, and nothing is taken.
 func tooLate(ctx context.Context, out io.Writer, mails *pace.Pacer) error {
 	if err := mails.Wait(ctx, 3); err != nil {
 		return err
@@ -66,7 +64,7 @@ func tooLate(ctx context.Context, out io.Writer, mails *pace.Pacer) error {
 	return nil
 }
 
-// reserved asks now for a time to send a large mailing, and then does without it.
+// reserved reserves a time for a large mailing, and then cancels it.
 func reserved(ctx context.Context, out io.Writer, mails *pace.Pacer) error {
 	turn, err := mails.Reserve(ctx, 3, stint.Never)
 	if err != nil {
@@ -90,7 +88,7 @@ func reserved(ctx context.Context, out io.Writer, mails *pace.Pacer) error {
 	return nil
 }
 
-// whatThereIs takes without waiting: what is left, and then more than that.
+// whatThereIs takes without waiting: first all that remains, and then more.
 func whatThereIs(ctx context.Context, out io.Writer, mails *pace.Pacer) error {
 	n, _, err := mails.TakeUpTo(ctx, 50)
 	if err != nil {

@@ -35,8 +35,8 @@ job 2 after 400ms
 3 released, 0 waiting
 `
 
-// In a bubble, where time passes only while all wait, so that every number is exact.
-// It also ends only when no goroutine is left.
+// The test runs in a bubble, where time advances only while all goroutines wait, so every number is
+// exact. A bubble ends only when no goroutine is left.
 func TestRun(t *testing.T) {
 	for _, test := range []struct {
 		part func(context.Context, io.Writer) error

@@ -11,9 +11,8 @@ import (
 	"stint/store/memory"
 )
 
-// queue limits what comes from outside at its own speed: alerts that come too soon are
-// dropped, webhooks that come too soon wait, and jobs wait for a worker that reads them from a
-// channel.
+// queue limits arriving work: it drops alerts above the limit, lets webhooks wait, and puts jobs
+// into a channel for a worker.
 func queue(ctx context.Context, out io.Writer) error {
 	store := memory.New(memory.Options{})
 	for _, part := range []func(context.Context, io.Writer, stint.Store) error{alert, deliver, work} {
@@ -24,7 +23,7 @@ func queue(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// alert sends two alerts an hour. What is over is dropped: one function for each fate.
+// alert sends two alerts an hour and drops the others. There is one callback for each outcome.
 func alert(ctx context.Context, out io.Writer, store stint.Store) error {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 2, Per: time.Hour})
 	send := func(text string) { fmt.Fprintln(out, "alert:", text) }
@@ -62,8 +61,8 @@ func deliver(ctx context.Context, out io.Writer, store stint.Store) error {
 	return q.Run(ctx)
 }
 
-// work releases jobs to a channel, which a worker reads that knows of no limit. What
-// the worker has no time for waits in the queue.
+// work sends jobs to a channel at the rate of the limit. The worker that reads it needs no limit.
+// Jobs that the worker has no time for wait in the queue.
 func work(ctx context.Context, out io.Writer, store stint.Store) error {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second})
 	q, jobs := pace.NewChannel(pace.New(store, "jobs", limit), pace.QueueOptions[string]{MaxItems: 3})
