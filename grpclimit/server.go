@@ -208,7 +208,7 @@ func (s *Server) enter(c *call, m *scratch, what request.Outcome, err error) err
 	case request.NoLimit:
 		return nil
 	case request.Unidentified:
-		return status.Error(codes.PermissionDenied, "The sender of this request cannot be told.")
+		return status.Error(codes.PermissionDenied, "The sender of this request is unknown.")
 	case request.Invalid:
 		return status.Error(codes.InvalidArgument, err.Error())
 	}

@@ -302,7 +302,7 @@ http:
 				t.Errorf("%d are left, want %d", got, test.left)
 			}
 			if err != nil && test.md[len(test.md)-1] != "2" && status.Convert(err).Message() !=
-				fmt.Sprintf("header X-Cost: %q is no whole number from 1 to 100", test.md[1]) {
+				fmt.Sprintf("header X-Cost: %q is not a whole number from 1 to 100", test.md[1]) {
 				t.Errorf("the message is %q", status.Convert(err).Message())
 			}
 		})

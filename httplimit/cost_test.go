@@ -32,7 +32,7 @@ http:
 // charged nothing.
 func TestCost(t *testing.T) {
 	const byHeader, byQuery = "{header: X-Cost, max: 100}", "{query: n, max: 100, default: 7}"
-	const no = ` is no whole number from 1 to 100`
+	const no = ` is not a whole number from 1 to 100`
 	for name, test := range map[string]struct {
 		cost, target string
 		header       []string
@@ -129,5 +129,5 @@ func TestBadCostAsProblem(t *testing.T) {
 Cache-Control: no-store
 Content-Type: application/problem+json
 
-{"type":"about:blank","title":"Bad Request","status":400,"detail":"header X-Cost: \"no\" is no whole number from 1 to 10000"}`)
+{"type":"about:blank","title":"Bad Request","status":400,"detail":"header X-Cost: \"no\" is not a whole number from 1 to 10000"}`)
 }

@@ -196,13 +196,13 @@ func TestUnidentified(t *testing.T) {
 Cache-Control: no-store
 Content-Type: application/json
 
-{"error":{"code":"unidentified","message":"The sender of this request cannot be told.","context":{}}}`)
+{"error":{"code":"unidentified","message":"The sender of this request is unknown.","context":{}}}`)
 	expect(t, "problem", dump(get(h, "@", "/", "Accept", "application/problem+json")), `
 403
 Cache-Control: no-store
 Content-Type: application/problem+json
 
-{"type":"about:blank","title":"Forbidden","status":403,"detail":"The sender of this request cannot be told."}`)
+{"type":"about:blank","title":"Forbidden","status":403,"detail":"The sender of this request is unknown."}`)
 }
 
 func TestUnixSocket(t *testing.T) {

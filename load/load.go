@@ -71,11 +71,11 @@ type reading struct {
 func (g *Gauges) Set(name string, load float64, ttl time.Duration) error {
 	switch {
 	case math.IsNaN(load) || load < 0:
-		return &Error{"load", fmt.Sprintf("%v is no load", load), "give a number from 0, idle, to 1, all that there is"}
+		return &Error{"load", fmt.Sprintf("%v is not a load", load), "give a number from 0 (idle) to 1 (full capacity)"}
 	case load > MaxLoad:
 		return &Error{"load", fmt.Sprintf("%v is above %d", load, MaxLoad), "1 is full capacity: write 0.2 for 20 %"}
 	case ttl < MinTTL || ttl > MaxTTL:
-		return &Error{"ttl", fmt.Sprintf("%v is outside %v to %v", ttl, MinTTL, MaxTTL), "say how long the load counts: two or three times as long as until it is said again"}
+		return &Error{"ttl", fmt.Sprintf("%v is outside %v to %v", ttl, MinTTL, MaxTTL), "give the time for which the load is valid: two or three times the interval between updates"}
 	case name == "" || len(name) > MaxName:
 		return &Error{"name", fmt.Sprintf("a name of %d bytes", len(name)), fmt.Sprintf("give one of 1 to %d", MaxName)}
 	}

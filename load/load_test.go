@@ -64,9 +64,9 @@ func TestSetRefuses(t *testing.T) {
 		field string
 		says  string
 	}{
-		{"a", math.NaN(), time.Second, "load", "NaN is no load"},
-		{"a", -0.1, time.Second, "load", "-0.1 is no load"},
-		{"a", math.Inf(-1), time.Second, "load", "-Inf is no load"},
+		{"a", math.NaN(), time.Second, "load", "NaN is not a load"},
+		{"a", -0.1, time.Second, "load", "-0.1 is not a load"},
+		{"a", math.Inf(-1), time.Second, "load", "-Inf is not a load"},
 		{"a", math.Inf(1), time.Second, "load", "+Inf is above 10"},
 		{"a", 20, time.Second, "load", "20 is above 10"},
 		{"a", 0.5, 0, "ttl", "0s is outside 10ms to 10m0s"},

@@ -17,7 +17,7 @@ var (
 	ErrTooLate = errors.New("allowed too late")
 
 	// ErrNever means that the cost exceeds the capacity of the limit.
-	ErrNever = errors.New("more than the limit can ever hold")
+	ErrNever = errors.New("more than the capacity of the limit")
 
 	// ErrNoPromise means that the algorithm cannot predict when a take will pass, so nothing can be
 	// reserved. Wait works with every algorithm.

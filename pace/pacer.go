@@ -38,10 +38,10 @@ import (
 // A limit with these settings charges denied takes. That is meant for callers that do not wait:
 // only Take does so. The other methods, which ask repeatedly, do not charge a denied attempt.
 type Pacer struct {
-	store stint.Store
-	key   stint.Key
-	limit *stint.Limit
-	quiet *stint.Limit // the same limit without charging denied takes
+	store     stint.Store
+	key       stint.Key
+	limit     *stint.Limit
+	uncharged *stint.Limit // the same limit without charging denied takes
 
 	giving sync.RWMutex // locked to give a reservation back, read-locked to make one
 
@@ -67,10 +67,10 @@ func New(store stint.Store, key stint.Key, limit *stint.Limit) *Pacer {
 	if err := c.Check(); err != nil {
 		panic("stint/pace: " + err.Error())
 	}
-	p := &Pacer{store: store, key: key, limit: limit, quiet: limit, changed: make(chan struct{}), gate: gate{moved: make(chan struct{})}}
+	p := &Pacer{store: store, key: key, limit: limit, uncharged: limit, changed: make(chan struct{}), gate: gate{moved: make(chan struct{})}}
 	if spec := limit.Spec(); spec.Overdraw || spec.CountDenied {
 		spec.Overdraw, spec.CountDenied = false, false
-		p.quiet = stint.MustLimit(spec) // cannot fail: a valid limit stays valid without these settings
+		p.uncharged = stint.MustLimit(spec) // cannot fail: a valid limit stays valid without these settings
 	}
 	return p
 }
@@ -101,7 +101,7 @@ func (p *Pacer) TakeUpTo(ctx context.Context, n uint32) (taken uint32, d stint.D
 	}
 	n = p.withinGate(n)
 	for n > 0 {
-		d, err = p.decide(ctx, stint.Take{Limit: p.quiet, Cost: n})
+		d, err = p.decide(ctx, stint.Take{Limit: p.uncharged, Cost: n})
 		if err != nil {
 			return 0, d, err
 		}
@@ -130,7 +130,7 @@ func (p *Pacer) Force(ctx context.Context, cost uint32) (wait time.Duration, d s
 		d, err = p.Peek(ctx)
 		return 0, d, err
 	}
-	if d, err = p.decide(ctx, stint.Take{Limit: p.quiet, Cost: cost}); err != nil {
+	if d, err = p.decide(ctx, stint.Take{Limit: p.uncharged, Cost: cost}); err != nil {
 		return 0, d, err
 	}
 	if d.Allowed {

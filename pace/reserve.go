@@ -60,7 +60,7 @@ func (p *Pacer) Reserve(ctx context.Context, cost uint32, within time.Duration) 
 func (p *Pacer) promise(ctx context.Context, cost uint32, within time.Duration) (stint.Decision, time.Duration, error) {
 	p.giving.RLock()
 	defer p.giving.RUnlock()
-	d, err := p.decide(ctx, stint.Take{Limit: p.quiet, Cost: cost})
+	d, err := p.decide(ctx, stint.Take{Limit: p.uncharged, Cost: cost})
 	if err != nil || d.Allowed {
 		return d, d.Delay, err
 	}

@@ -150,7 +150,7 @@ func (p *Pacer) serve(ctx context.Context, cost uint32) error {
 			return err
 		}
 		changed := p.whenChanged()
-		d, err := p.decide(ctx, stint.Take{Limit: p.quiet, Cost: cost})
+		d, err := p.decide(ctx, stint.Take{Limit: p.uncharged, Cost: cost})
 		switch {
 		case err != nil:
 			return err

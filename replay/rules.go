@@ -56,7 +56,7 @@ func newRulesDecider(opts *Options) (*rulesDecider, error) {
 	}
 	if len(d.domains) == 0 {
 		return nil, &accesslog.InputError{
-			Name: "rules", Problem: "no domain says how an HTTP request becomes descriptors",
+			Name: "rules", Problem: "no domain has an http section, which turns requests into descriptors",
 			Hint: "add http: {rate_limits: [{actions: [{remote_address: {}}]}]} beside domain:, or replay a single limit",
 		}
 	}

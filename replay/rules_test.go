@@ -107,7 +107,7 @@ http:
 		t.Errorf("%d allowed, %d denied, %d bad costs, %d over, %d unmatched", report.Allowed, report.Denied, report.BadCosts, report.Over, report.Unmatched)
 	}
 	want := []string{
-		`2 requests name an invalid cost (query parameter cost: "-1" is no whole number from 0 to 10000) and would have been answered 400: denied, but by no rule.`,
+		`2 requests name an invalid cost (query parameter cost: "-1" is not a whole number from 0 to 10000) and would have been answered 400: denied, but by no rule.`,
 		"1 line has no status: limits that count responses charged it.",
 		"2 requests passed above the plain limit of rule gentle.",
 		"Rule web/load allows borrowing by a load, which logs do not contain: no request could borrow.",

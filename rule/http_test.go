@@ -248,8 +248,8 @@ http:
 		{map[string]string{"x-cost": "5"}, "1 5 7"},
 		{map[string]string{"x-cost": "5", "x-a": "-1"}, "1 5 7"}, // no descriptor has that cost
 		{map[string]string{"x-cost": "5", "a": "1"}, "1 5 1 7"},
-		{map[string]string{"x-cost": "-1"}, `header x-cost: "-1" is no whole number from 1 to 10000`},
-		{map[string]string{"a": "1", "x-a": "1e9"}, `header x-a: "1e9" is no whole number from 1 to 10000`},
+		{map[string]string{"x-cost": "-1"}, `header x-cost: "-1" is not a whole number from 1 to 10000`},
+		{map[string]string{"a": "1", "x-a": "1e9"}, `header x-a: "1e9" is not a whole number from 1 to 10000`},
 	} {
 		before := []rule.Descriptor{{Cost: 9}}
 		dst, err := d.Describe(before, &request{path: "/", headers: tt.headers})

@@ -71,7 +71,7 @@ func NewRefuser(w RefusalText) *Refuser {
 		status: cmp.Or(w.Status, http.StatusTooManyRequests), reset: w.Reset,
 		denied: web.NewMessage(cmp.Or(w.Code, DefaultCode), cmp.Or(w.Message, DefaultMessage),
 			cmp.Or(w.Never, DefaultNeverMessage)),
-		unknown:     web.NewMessage("unidentified", "", "The sender of this request cannot be told."),
+		unknown:     web.NewMessage("unidentified", "", "The sender of this request is unknown."),
 		listed:      web.NewMessage("denied", "", "This client is not served."),
 		unmatched:   web.NewMessage("unmatched", "", "No limit applies to this request, and such requests are refused."),
 		unavailable: web.NewMessage("limit_unavailable", "The limit could not be asked. Wait {wait} and try again.", ""),

@@ -96,7 +96,7 @@ func (s span) parse(where string, values []string) (uint32, error) {
 	}
 	n, err := strconv.ParseUint(values[0], 10, 32)
 	if err != nil || n < uint64(s.least) || n > uint64(s.most) {
-		return 0, &CostError{where, cut(values[0]), fmt.Sprintf("is no whole number from %d to %d", s.least, s.most)}
+		return 0, &CostError{where, cut(values[0]), fmt.Sprintf("is not a whole number from %d to %d", s.least, s.most)}
 	}
 	return uint32(n), nil
 }

@@ -146,9 +146,9 @@ func mayAddress(value string) (string, bool) {
 	prefix, err := netip.ParsePrefix(value)
 	switch {
 	case err != nil:
-		return "remote_address says an address, such as 192.0.2.7", false
+		return "remote_address produces an address, such as 192.0.2.7", false
 	case prefix.Addr().Is4():
-		return "remote_address says single addresses; masked_remote_address says networks, and exempt and deny take lists of them", false
+		return "remote_address produces single addresses; masked_remote_address produces networks, and exempt and deny accept lists of them", false
 	case prefix.Masked().String() != value:
 		return "the network is written " + prefix.Masked().String(), false
 	}

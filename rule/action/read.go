@@ -87,7 +87,7 @@ func actionHint(word string) string {
 	case "any_of", "one_of", "coalesce", "first":
 		return "write first_of: [{NAME: {}}, {NAME: {}}]"
 	case "cost", "hits_addend":
-		return word + " stands beside actions"
+		return word + " belongs beside actions"
 	case "cookies":
 		return "write cookie: {name: NAME, descriptor_key: KEY}"
 	case "basic_auth", "user", "basic_user":

@@ -129,7 +129,7 @@ func (r *costReader) read(v strictyaml.Value) *Cost {
 		each := readSize(at)
 		c.text, c.of = fmt.Sprintf("body in %d bytes", each), bodyCost(max(each, 1), r.span)
 	}
-	c.prices = []Price{{"a request that does not say its cost", r.silent}, {"every request", r.least}}
+	c.prices = []Price{{"a request that names no cost", r.silent}, {"every request", r.least}}
 	r.checkSpan(v)
 	c.text += fmt.Sprintf(" from %d to %d else %d", r.least, r.most, r.silent)
 	return c
@@ -152,7 +152,7 @@ func (r *costReader) checkSpan(v strictyaml.Value) {
 		} else if saysLeast {
 			at = least
 		}
-		at.Fail(fmt.Sprintf("cost: there is no number from %d to %d", r.least, r.most), fmt.Sprintf("write a max above 0 and not below min; the default is %d", usualMost))
+		at.Fail(fmt.Sprintf("cost: there is not a number from %d to %d", r.least, r.most), fmt.Sprintf("write a max above 0 and not below min; the default is %d", usualMost))
 	case r.silent < r.least || r.silent > r.most:
 		if saysSilent {
 			at = silent

@@ -89,7 +89,7 @@ func (s *section) follow(d *rule.Domain, w *way, depth int, level []*rule.Node, 
 		if at.Key != part.Key {
 			continue
 		}
-		value, why, ok := says(d, part, n, entries)
+		value, why, ok := valueFor(d, part, n, entries)
 		if !ok {
 			if _, known := s.cannot[n]; !known && why != "" && !s.through[n] && s.ends[n] == nil {
 				s.cannot[n] = why
@@ -106,9 +106,9 @@ func (s *section) follow(d *rule.Domain, w *way, depth int, level []*rule.Node, 
 	}
 }
 
-// says returns a value of part that leads to node n after the entries before. If there is none, it
+// valueFor returns a value of part that leads to node n after the entries before. If there is none, it
 // returns why; why may be empty.
-func says(d *rule.Domain, part *action.Part, n *rule.Node, before []rule.Entry) (value, why string, ok bool) {
+func valueFor(d *rule.Domain, part *action.Part, n *rule.Node, before []rule.Entry) (value, why string, ok bool) {
 	at := own(n)
 	comes := func(value string) bool {
 		return d.Find(append(slices.Clone(before), rule.Entry{Key: at.Key, Value: value})) == n

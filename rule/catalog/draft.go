@@ -182,7 +182,7 @@ func (d *draft) method(name string) (uint8, error) {
 	case ok || name == "":
 		return n, nil
 	case len(d.methods) == math.MaxUint8:
-		return 0, &hinted{fmt.Sprintf("%s is one method too many", name), "at most 255 are told apart"}
+		return 0, &hinted{fmt.Sprintf("%s is one method too many", name), "a catalog supports at most 255"}
 	case !d.ownsMethods:
 		d.methods, d.ownsMethods = maps.Clone(d.methods), true
 	}

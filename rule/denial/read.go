@@ -48,7 +48,7 @@ func Read(v strictyaml.Value) *Denial {
 func wordHint(word string) string {
 	switch word {
 	case "body", "text", "content", "message", "template", "body_file":
-		return "write json: or html: and the body, which may hold {{.RetryAfter}} and other numbers"
+		return "write json: or html: and the body, which may contain {{.RetryAfter}} and other numbers"
 	case "code", "status_code", "http_status":
 		return "write status:"
 	case "header":
@@ -123,7 +123,7 @@ func (d *Denial) readBody(v strictyaml.Value, parse func(string) (executor, erro
 		return
 	}
 	if len(text) > mostBody {
-		v.Fail(fmt.Sprintf("%s: %d bytes", v.Word(), len(text)), fmt.Sprintf("write at most %d; link to a page that says more", mostBody))
+		v.Fail(fmt.Sprintf("%s: %d bytes", v.Word(), len(text)), fmt.Sprintf("write at most %d; link to a page with more text", mostBody))
 		return
 	}
 	body, err := parse(text)

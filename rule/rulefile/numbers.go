@@ -60,7 +60,7 @@ func (l *limit) readPeriod(known bool) {
 		return
 	}
 	if l.calendar == stint.NoPeriod {
-		l.fail(zone, "time_zone stands without a period of the calendar", "use it with unit: day, week, month or year")
+		l.fail(zone, "time_zone is set without a calendar period", "use it with unit: day, week, month or year")
 		return
 	}
 	l.spec.Calendar, l.spec.Zone, l.spec.Per = l.calendar, l.zone, 0

@@ -148,7 +148,7 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 	if !a.finder.Trusts(req.Peer) {
 		return a.misused(req.Peer, &jsonbody.Fault{
 			Status: http.StatusForbidden, Code: jsonbody.Forbidden,
-			Problem: req.Peer.String() + " is no trusted proxy, so what it says of a request is not believed",
+			Problem: req.Peer.String() + " is not a trusted proxy, so its description of a request is ignored",
 			Hint:    "name it in --trusted-proxies",
 		})
 	}
@@ -198,9 +198,9 @@ func (a *auth) client(req *Request) (netip.Addr, *jsonbody.Fault) {
 	client, found := a.finder.Find(req.Peer, req.Header.Values(web.ForwardedFor))
 	switch found {
 	case web.MissingClient:
-		return client, a.misused(req.Peer, jsonbody.Bad("", "no header says whose request it is", "let the proxy set X-Forwarded-For to the address of its client"))
+		return client, a.misused(req.Peer, jsonbody.Bad("", "no header contains the client's address", "let the proxy set X-Forwarded-For to the address of its client"))
 	case web.InvalidClient:
-		return client, a.misused(req.Peer, jsonbody.Bad("", "X-Forwarded-For does not say whose request it is", "let the proxy set it to the address of its client, such as 192.0.2.7"))
+		return client, a.misused(req.Peer, jsonbody.Bad("", "X-Forwarded-For does not contain the client's address", "let the proxy set it to the address of its client, such as 192.0.2.7"))
 	}
 	return client, nil
 }

@@ -111,10 +111,10 @@ func TestAuth(t *testing.T) {
 
 		{"contradiction", proxyAsks("domain=web&deny=403", "GET /", fromClient, "X-Forwarded-Uri: /free"), 0, 403, "X-Stint-Status: 400", `X-Original-Uri or X-Forwarded-Uri is there twice`},
 		{"no URI", &Request{Method: "GET", Path: AuthPath, Query: "domain=web", Header: netHeaders{}, Peer: proxyPeer}, 0, 400, "X-Stint-Status: 400", "let the proxy set X-Original-URI"},
-		{"no client", proxyAsks("domain=web&deny=403", "GET /"), 0, 403, "X-Stint-Status: 400", "no header says whose request it is; let the proxy set X-Forwarded-For"},
-		{"an empty client", proxyAsks("domain=web", "GET /", "X-Forwarded-For: "), 0, 400, "X-Stint-Status: 400", "does not say whose request it is"},
-		{"a client that cannot be read", proxyAsks("domain=web", "GET /", "X-Forwarded-For: unknown"), 0, 400, "X-Stint-Status: 400", "does not say whose request it is"},
-		{"a client that cannot be read behind a proxy", proxyAsks("domain=web", "GET /", "X-Forwarded-For: 198.51.100.7, junk, 127.0.0.1"), 0, 400, "X-Stint-Status: 400", "does not say"},
+		{"no client", proxyAsks("domain=web&deny=403", "GET /"), 0, 403, "X-Stint-Status: 400", "no header contains the client's address; let the proxy set X-Forwarded-For"},
+		{"an empty client", proxyAsks("domain=web", "GET /", "X-Forwarded-For: "), 0, 400, "X-Stint-Status: 400", "does not contain the client"},
+		{"a client that cannot be read", proxyAsks("domain=web", "GET /", "X-Forwarded-For: unknown"), 0, 400, "X-Stint-Status: 400", "does not contain the client"},
+		{"a client that cannot be read behind a proxy", proxyAsks("domain=web", "GET /", "X-Forwarded-For: 198.51.100.7, junk, 127.0.0.1"), 0, 400, "X-Stint-Status: 400", "does not contain"},
 		{"junk that the client sent itself", proxyAsks("domain=web", "GET /", "X-Forwarded-For: junk, 198.51.100.7"), 0, 200, "", ""},
 		{"no domain", proxyAsks("", "GET /"), 0, 400, "", `"field":"domain"`},
 		{"no status", proxyAsks("domain=web&deny=200", "GET /"), 0, 400, "", `"field":"deny"`},
@@ -213,7 +213,7 @@ func TestAuthWithoutClient(t *testing.T) {
 			}
 		}
 	}
-	if want := proxyPeer.String() + " no header says whose request it is"; len(told) != 10 || told[0] != want {
+	if want := proxyPeer.String() + " no header contains the client's address"; len(told) != 10 || told[0] != want {
 		t.Errorf("%d times told: %q, want %q first", len(told), told, want)
 	}
 	own := proxyAsks("", "GET /", "X-Forwarded-For: "+proxyPeer.String())

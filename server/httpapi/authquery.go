@@ -31,7 +31,7 @@ func (a *auth) parse(raw string) (authQuery, *jsonbody.Fault) {
 			return q, jsonbody.Bad("", text.Quote(written)+" is not escaped as a query has to be", "write %25 for a percent sign").In(name)
 		}
 		if said[name] {
-			return q, jsonbody.Bad("", "a parameter stands twice", "write "+name+" at most once").In(name)
+			return q, jsonbody.Bad("", "a parameter occurs twice", "write "+name+" at most once").In(name)
 		}
 		said[name] = name != ""
 		switch name {
@@ -44,18 +44,18 @@ func (a *auth) parse(raw string) (authQuery, *jsonbody.Fault) {
 				status = &q.worst
 			}
 			if *status, err = strconv.Atoi(value); err != nil || *status < LeastDeny || *status > MostDeny {
-				return q, jsonbody.Bad("", text.Quote(value)+" is no status of a refusal", "write 400 to 499, such as 403").In(name)
+				return q, jsonbody.Bad("", text.Quote(value)+" is not a valid status for refusals", "write 400 to 499, such as 403").In(name)
 			}
 		case "wait":
 			if q.wait, err = time.ParseDuration(value); err != nil || q.wait < 0 || q.wait > MostWait {
-				return q, jsonbody.Bad("", text.Quote(value)+" is no time to wait", "write one such as 80ms, at most "+MostWait.String()).In(name)
+				return q, jsonbody.Bad("", text.Quote(value)+" is not a valid time", "write one such as 80ms, at most "+MostWait.String()).In(name)
 			}
 		default:
 			return q, jsonbody.Bad("", "unknown parameter "+text.Quote(name), "use domain, deny, deny-5xx and wait")
 		}
 	}
 	if q.domain == "" {
-		return q, jsonbody.Bad("", "missing; nobody says whose rules to ask", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").In("domain")
+		return q, jsonbody.Bad("", "missing; no domain is configured", "ask for "+AuthPath+"?domain=NAME, or set --auth-domain").In("domain")
 	}
 	return q, nil
 }

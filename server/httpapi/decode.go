@@ -127,11 +127,11 @@ func (q *question) check(seen uint64) *jsonbody.Fault {
 		return jsonbody.Bad("", "neither rules nor a limit to decide by",
 			"give domain and descriptors, or key and limit")
 	case inline != 0 && seen&hasKey == 0:
-		return missing("key", "say whose bucket it is, such as user:42")
+		return missing("key", "give the key of the bucket, such as user:42")
 	case inline != 0 && seen&hasLimit == 0:
 		return missing("limit", `give one such as {"requests": 5, "per": "1s"}, or ask by domain and descriptors`)
 	case inline != 0 && q.key == "":
-		return empty("key", "say whose bucket it is, such as user:42; an empty key would be shared by strangers")
+		return empty("key", "give the key of the bucket, such as user:42; unrelated clients would share an empty key")
 	case inline != 0:
 		return nil
 	case seen&hasDomain == 0:

@@ -239,11 +239,11 @@ var badBodies = []struct{ name, body, want string }{
 	{"unknown escape", `{"domain":"\x41"}`, `domain: unknown escape in a string; JSON knows \" \\ \/ \b \f \n \r \t and \u with four hex digits`},
 	{"a raw line break", "{\"domain\":\"a\nb\"}", `domain: a control character in a string; write it as an escape, such as \n or \u0000`},
 
-	{"no key beside a limit", `{"limit":{"requests":1,"per":"1s"}}`, `key: missing; say whose bucket it is, such as user:42`},
-	{"empty key beside a limit", `{"key":"","limit":{"requests":1,"per":"1s"}}`, `key: empty; say whose bucket it is, such as user:42; an empty key would be shared by strangers`},
+	{"no key beside a limit", `{"limit":{"requests":1,"per":"1s"}}`, `key: missing; give the key of the bucket, such as user:42`},
+	{"empty key beside a limit", `{"key":"","limit":{"requests":1,"per":"1s"}}`, `key: empty; give the key of the bucket, such as user:42; unrelated clients would share an empty key`},
 	{"no limit", `{"key":"k"}`, `limit: missing; give one such as {"requests": 5, "per": "1s"}, or ask by domain and descriptors`},
 	{"limit as text", `{"key":"k","limit":"5/s"}`, `limit: a string where an object belongs; give an object, or leave it out where it may be left out`},
-	{"empty limit", fmt.Sprintf(byLimit, `{}`), `limit.requests: missing; say how many may pass in the period; 0 denies all`},
+	{"empty limit", fmt.Sprintf(byLimit, `{}`), `limit.requests: missing; give the number that may pass in the period; 0 denies all`},
 	{"no period", fmt.Sprintf(byLimit, `{"requests":5}`), `limit.per: missing; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
 	{"unknown word", fmt.Sprintf(byLimit, `{"rate":5}`), `limit: unknown field "rate"; known here are ` + strings.Join(inline.Words, ", ")},
 	{"an object in a limit", fmt.Sprintf(byLimit, `{"requests":{}}`), `limit.requests: an object where a number belongs; give a number, or leave it out where it may be left out`},
@@ -263,8 +263,8 @@ var badBodies = []struct{ name, body, want string }{
 	{"start of a bucket", fmt.Sprintf(byLimit, `{"algorithm":"token_bucket","requests":5,"per":"1s","start":"unused"}`), `limit.start: not a word of token_bucket; it belongs to sliding_window; leave it out or change the algorithm`},
 	{"huge blocks", fmt.Sprintf(byLimit, `{"algorithm":"sliding_window","requests":5,"per":"1s","blocks":4294967295}`), `limit.blocks: 2147483647 is outside 1 to 4096; 10 to 60 blocks are enough for most`},
 	{"another refill", fmt.Sprintf(byLimit, `{"algorithm":"token_bucket","requests":5,"per":"1s","refill":"slow"}`), `limit.refill: "slow" is not known here; give steady or step`},
-	{"unlimited with more", fmt.Sprintf(byLimit, `{"unlimited":true,"per":"1s"}`), `limit.unlimited: stands with other words; give it alone, or leave it out`},
-	{"a zone without a calendar", fmt.Sprintf(byLimit, `{"requests":5,"per":"1d","time_zone":"UTC"}`), `limit.time_zone: stands without a period of the calendar; use it with unit: day, week, month or year`},
+	{"unlimited with more", fmt.Sprintf(byLimit, `{"unlimited":true,"per":"1s"}`), `limit.unlimited: is set beside other words; give it alone, or leave it out`},
+	{"a zone without a calendar", fmt.Sprintf(byLimit, `{"requests":5,"per":"1d","time_zone":"UTC"}`), `limit.time_zone: is set without a calendar period; use it with unit: day, week, month or year`},
 	{"unknown zone", fmt.Sprintf(byLimit, `{"requests":5,"unit":"day","time_zone":"../etc/passwd"}`), `limit.time_zone: unknown time zone "../etc/passwd"; use a name of the IANA database, such as Europe/Madrid or UTC`},
 }
 

@@ -160,7 +160,7 @@ func readNumber(s *jsonbody.Scanner) (float64, *jsonbody.Fault) {
 	}
 	n, err := strconv.ParseFloat(written, 64)
 	if !json.Valid([]byte(written)) || err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, jsonbody.BadAt(start, text.Quote(written)+" is no number", loadHint)
+		return 0, jsonbody.BadAt(start, text.Quote(written)+" is not a number", loadHint)
 	}
 	return n, nil
 }

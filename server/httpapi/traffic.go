@@ -230,7 +230,7 @@ func noDecision(err error) *jsonbody.Fault {
 	f := &jsonbody.Fault{
 		Status: 503, Code: jsonbody.NoDecision,
 		Problem: "the store could not decide",
-		Hint:    "try again, or let the rule say what happens then (on_store_failure)",
+		Hint:    "try again, or set on_store_failure in the rule for this case",
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		f.Problem = "the store did not decide in time"

@@ -234,11 +234,11 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			"no decision", broken(errors.New("connection refused to 10.0.0.1")), "POST", "/v1/check", "", good, 503, "",
-			`{"error":{"code":"no_decision","message":"the store could not decide; try again, or let the rule say what happens then (on_store_failure)","context":{}}}`,
+			`{"error":{"code":"no_decision","message":"the store could not decide; try again, or set on_store_failure in the rule for this case","context":{}}}`,
 		},
 		{
 			"no decision in time", broken(context.DeadlineExceeded), "POST", "/v1/check", "", good, 503, "",
-			`{"error":{"code":"no_decision","message":"the store did not decide in time; try again, or let the rule say what happens then (on_store_failure)","context":{}}}`,
+			`{"error":{"code":"no_decision","message":"the store did not decide in time; try again, or set on_store_failure in the rule for this case","context":{}}}`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -196,7 +196,7 @@ func whole(s *jsonbody.Scanner, most uint64) (uint64, *jsonbody.Fault) {
 		return 0, jsonbody.BadAt(start, text.Quote(written)+problem, "write a whole number from 0 to "+strconv.FormatUint(most, 10))
 	}
 	if written == "" || written[0] != '-' && (written[0] < '0' || written[0] > '9') || !json.Valid(unsafe.Slice(unsafe.StringData(written), len(written))) {
-		return refuse(" is no number")
+		return refuse(" is not a number")
 	}
 	var n uint64
 	var err error

@@ -76,11 +76,11 @@ func TestOneRule(t *testing.T) {
 		{"PUT", "/v1/rules/%00", seven, "", 400, `{"error":{"code":"bad_request","message":"id: ...`},
 		{"GET", "/v1/rules/", "", "", 404, `{"error":{"code":"not_found","message":"no rule has this path; ...`},
 		{"GET", "/v1/rulesx", "", "", 404, `{"error":{"code":"not_found","message":"no rule has this path; ...`},
-		{"POST", "/v1/rules/7", "", "", 405, `{"error":{"code":"method_not_allowed","message":"\"POST\" is no method of this path; use GET, HEAD, PUT, DELETE","context":{}}}`},
+		{"POST", "/v1/rules/7", "", "", 405, `{"error":{"code":"method_not_allowed","message":"\"POST\" is not a method of this path; use GET, HEAD, PUT, DELETE","context":{}}}`},
 		{"DELETE", "/v1/rules/8", "", `If-Match: "0000000000000000"`, 412, `{"error":{"code":"precondition_failed",...`},
 		{"DELETE", "/v1/rules/8", "", "", 204, ``},
 		{"DELETE", "/v1/rules/8", "", "", 404, `{"error":{"code":"not_found",...`},
-		{"PATCH", "/v1/rules", "", "", 405, `{"error":{"code":"method_not_allowed","message":"\"PATCH\" is no method of this path; use GET, HEAD, POST","context":{}}}`},
+		{"PATCH", "/v1/rules", "", "", 405, `{"error":{"code":"method_not_allowed","message":"\"PATCH\" is not a method of this path; use GET, HEAD, POST","context":{}}}`},
 	} {
 		var header []string
 		if step.header != "" {
@@ -213,8 +213,8 @@ func TestRefused(t *testing.T) {
 		status                     int
 		want                       string
 	}{
-		{"GET", "/v1/rules?limit=0", "", "", 400, `"limit: \"0\" is no number of rules; write a whole number from 1 to 1000","context":{"field":"limit"}`},
-		{"GET", "/v1/rules?limit=", "", "", 400, `is no number of rules`},
+		{"GET", "/v1/rules?limit=0", "", "", 400, `"limit: \"0\" is not a valid number of rules; write a whole number from 1 to 1000","context":{"field":"limit"}`},
+		{"GET", "/v1/rules?limit=", "", "", 400, `is not a valid number of rules`},
 		{"GET", "/v1/rules?user=x", "", "", 400, `unknown parameter \"user\"; known here are after, limit, uid, domain`},
 		{"GET", "/v1/rules?uid=x&uid=y", "", "", 400, `uid: given twice`},
 		{"GET", "/v1/rules?uid=" + strings.Repeat("x", 256), "", "", 400, `uid: longer than 255 bytes`},
@@ -224,12 +224,12 @@ func TestRefused(t *testing.T) {
 		{"GET", "/v1/rules?a=%zz", "", "", 400, `the query cannot be read`},
 		{"POST", "/v1/rules", "x", "", 415, `a body without a type; send text/csv or application/jsonl`},
 		{"POST", "/v1/rules", "x", "Content-Type: application/json", 415, `send text/csv or application/jsonl`},
-		{"POST", "/v1/rules?mode=add", "", "Content-Type: text/csv", 400, `\"add\" is no mode; write merge`},
+		{"POST", "/v1/rules?mode=add", "", "Content-Type: text/csv", 400, `\"add\" is not a mode; write merge`},
 		{"POST", "/v1/rules", "a,all,/x,minute,5\nb\n", "Content-Type: text/csv", 400, `"line 2: 1 values instead of 5 to 9; `},
 		{"POST", "/v1/rules", "a\nb\n", "Content-Type: text/csv", 400, `"context":{"faults":[{"line":1,"problem":"1 values instead of 5 to 9","hint":"`},
 		{"POST", "/v1/rules", "8,all,/v1/orders/{x},60s,6\n", "Content-Type: text/csv", 400, `"rule 8: /v1/orders/{x} for uid \"all\" per 60s is already limited by rule 7`},
 		{"POST", "/v1/rules", "", "Content-Type: text/csv\nIf-Match: abc", 400, `If-Match: not one hash in double quotes`},
-		{"POST", "/v1/rules?mode=replace", "", "Content-Type: text/csv", 400, `nothing is in it; where there are to be no rules`},
+		{"POST", "/v1/rules?mode=replace", "", "Content-Type: text/csv", 400, `the file is empty; write an empty line`},
 		{"POST", "/v1/rules", "\n", "Content-Type: text/csv\nIf-Match: \"abc\"", 412, `"context":{"hash":"` + b.Catalog().Hash() + `"}`},
 	} {
 		w := call(api, tt.method, tt.path, tt.body, strings.Split(tt.header, "\n")...)

@@ -40,7 +40,7 @@ func refuse(w http.ResponseWriter, r *http.Request, allowed ...string) {
 	w.Header().Set("Allow", list)
 	(&jsonbody.Fault{
 		Status: http.StatusMethodNotAllowed, Code: jsonbody.Method,
-		Problem: text.Quote(r.Method) + " is no method of this path", Hint: "use " + list,
+		Problem: text.Quote(r.Method) + " is not a method of this path", Hint: "use " + list,
 	}).Write(w)
 }
 

@@ -48,7 +48,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	case mode == "replace":
 		how.Replace = true
 	case mode != "merge" && query.Has("mode"):
-		jsonbody.Bad("mode", text.Quote(mode)+" is no mode", "write merge, which leaves other rules as they are, or replace, which removes them").Write(w)
+		jsonbody.Bad("mode", text.Quote(mode)+" is not a mode", "write merge, which leaves other rules as they are, or replace, which removes them").Write(w)
 		return
 	}
 	if how.Hash, f = ifMatch(r); f != nil {

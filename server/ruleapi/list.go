@@ -64,7 +64,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	if written := query.Get("limit"); query.Has("limit") {
 		n, err := strconv.Atoi(written)
 		if err != nil || n < 1 || n > maxLimit {
-			jsonbody.Bad("limit", text.Quote(written)+" is no number of rules", fmt.Sprintf("write a whole number from 1 to %d", maxLimit)).Write(w)
+			jsonbody.Bad("limit", text.Quote(written)+" is not a valid number of rules", fmt.Sprintf("write a whole number from 1 to %d", maxLimit)).Write(w)
 			return
 		}
 		limit = n

@@ -83,7 +83,7 @@ func TestChanges(t *testing.T) {
 		{"merge with a fault", load("d,,/v1/d,minute,5 a,,/v1/a,never,6", Import{}), "0", "a=5 c=6", "body:2: time"},
 		{"replace", load("e,,/v1/e,minute,5 d,,/v1/d,minute,6", Import{Replace: true}), "2", "d=6 e=5", ""},
 		{"for others", load("f,,/v1/f,minute,5", Import{Hash: "stale"}), "0", "d=6 e=5", "have the hash"},
-		{"replace by no bytes", load("", Import{Replace: true}), "0", "d=6 e=5", "nothing is in it"},
+		{"replace by no bytes", load("", Import{Replace: true}), "0", "d=6 e=5", "the file is empty"},
 		{"replace by nothing", load("\n", Import{Replace: true}), "0", "", ""},
 	} {
 		answer, err := step.do()

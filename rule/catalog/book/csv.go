@@ -71,7 +71,7 @@ func openText(c *collector, r io.Reader) (*bufio.Reader, error) {
 	}
 	switch {
 	case len(start) == 0:
-		c.fail(0, "nothing is in it", "where there are to be no rules, write an empty line")
+		c.fail(0, "the file is empty", "write an empty line for a file without rules")
 		return nil, nil
 	case string(start) == "\ufeff":
 		_, _ = in.Discard(len(start)) // Peek has buffered them
@@ -188,7 +188,7 @@ func (t *table) header(line int, record []string) bool {
 			problem, hint := unknown("column", strings.TrimSpace(name))
 			t.fail(line, problem, hint)
 		case has[field]:
-			t.fail(line, "the column "+names[field]+" stands twice", "keep one of the two")
+			t.fail(line, "the column "+names[field]+" is set twice", "keep one of the two")
 		default:
 			has[field] = true
 			columns = append(columns, field)

@@ -113,7 +113,7 @@ func (s *Disk) whole(tx *bolt.Tx) error {
 // Close closes the file.
 func (s *Disk) Close() error {
 	if err := s.db.Close(); err != nil {
-		return s.fault("cannot close it: "+err.Error(), "see what the system says of the disk", err)
+		return s.fault("cannot close it: "+err.Error(), "check the disk", err)
 	}
 	return nil
 }

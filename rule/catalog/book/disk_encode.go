@@ -61,7 +61,7 @@ func (s *Disk) decode(id, value []byte) (catalog.Rule, error) {
 		n := number()
 		at := len(rest) - len(value)
 		if !good || n > uint64(len(value)) {
-			return r, s.damaged(fmt.Sprintf("the rule %.60q is no rule", id))
+			return r, s.damaged(fmt.Sprintf("the rule %.60q is not a valid rule", id))
 		}
 		*text = rest[at : at+int(n)]
 		value = value[n:]

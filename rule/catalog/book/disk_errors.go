@@ -57,7 +57,7 @@ func (s *Disk) opening(err error) *DiskError {
 	if full := s.full(err); full != nil {
 		return full
 	}
-	return s.fault("cannot open it: "+text.Cause(err), "see what the system says of the disk and the file", err)
+	return s.fault("cannot open it: "+text.Cause(err), "check the disk and the file", err)
 }
 
 // writing returns the DiskError for an error of a write.
@@ -68,7 +68,7 @@ func (s *Disk) writing(err error) error {
 	if full := s.full(err); full != nil {
 		return full
 	}
-	return s.fault("cannot write: "+text.Cause(err), "see what the system says of the disk; what was there before stays in force", err)
+	return s.fault("cannot write: "+text.Cause(err), "check the disk; the old rules stay in force", err)
 }
 
 // full returns the error for a full disk; nil if err is another error.

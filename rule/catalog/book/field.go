@@ -87,7 +87,7 @@ func number(field int, written string) (n uint64, problem, hint string) {
 	case strings.Trim(written, "0123456789") == "":
 		return 0, fmt.Sprintf("%s: %s is too large", names[field], text.Quote(written)), "write a number below 4294967296"
 	}
-	return 0, fmt.Sprintf("%s: %s is no whole number", names[field], text.Quote(written)), "write digits only, without sign, fraction, unit or commas between them"
+	return 0, fmt.Sprintf("%s: %s is not a whole number", names[field], text.Quote(written)), "write digits only, without sign, fraction, unit or commas between them"
 }
 
 // fieldOf returns the field with this name, ignoring case; -1 if there is none.

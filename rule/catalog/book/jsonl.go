@@ -127,7 +127,7 @@ func (s *lineScanner) member(has *[fields]bool) (field int, problem, hint string
 	case names[field] != name:
 		problem, hint = unknown("field", name)
 	case has[field]:
-		problem, hint = name+" stands twice", "keep one of the two"
+		problem, hint = name+" is set twice", "keep one of the two"
 	case !s.is(':'):
 		problem, hint = s.unexpected("a colon after " + name)
 	}

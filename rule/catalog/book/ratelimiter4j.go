@@ -88,7 +88,7 @@ func readConfig(v strictyaml.Value) []config {
 		},
 	})
 	if known && app == "" && appAt == v {
-		v.Fail("no appId", "write whose limits these are, such as appId: app-1")
+		v.Fail("no appId", "write the application of these limits, such as appId: app-1")
 	}
 	for i := range found {
 		r := &found[i].rule

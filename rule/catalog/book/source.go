@@ -160,7 +160,7 @@ func (c *collector) open(name string) bool {
 		c.fail(0, "cannot read it: "+text.Cause(err), "name a file that this user may read, not a folder")
 	}
 	if after, _ := f.Stat(); changed(before, after) {
-		c.fail(0, "it changed while it was read", "write it under another name and rename it, so that nobody reads half of it")
+		c.fail(0, "it changed while it was read", "write it under another name and rename it, so that no reader sees half of it")
 	}
 	return !c.ended && !(c.trusting && len(c.faults.List) > 0)
 }
@@ -252,7 +252,7 @@ func (c *collector) count() {
 		if c.enough() {
 			problem = fmt.Sprintf("and more than %d more faults", c.more-1)
 		}
-		c.faults.List = append(c.faults.List, &rule.Error{File: c.name, Problem: problem, Hint: "mend those above and look again"})
+		c.faults.List = append(c.faults.List, &rule.Error{File: c.name, Problem: problem, Hint: "correct the listed faults and try again"})
 	}
 }
 

@@ -99,21 +99,21 @@ func TestFaults(t *testing.T) {
 		text   string
 		want   string
 	}{
-		{CSV, "", "0: nothing is in it; where there are to be no rules, write an empty line"},
-		{JSONLines, "", "0: nothing is in it; where there are to be no rules, write an empty line"},
+		{CSV, "", "0: the file is empty; write an empty line for a file without rules"},
+		{JSONLines, "", "0: the file is empty; write an empty line for a file without rules"},
 		{CSV, "7,all,/x,minute\n8,all,/x,minute,5,a,1,d,p,more\n", "1: 4 values instead of 5 to 9; write id,uid,url,time,requests,algorithm,burst,domain,policy; a value that holds a comma needs double quotes\n" +
 			"2: 10 values instead of 5 to 9; write id,uid,url,time,requests,algorithm,burst,domain,policy; a value that holds a comma needs double quotes"},
 		{CSV, "7;all;/x;minute;5\n", "1: 1 values instead of 5 to 9; separate the values with commas, not with semicolons or tabs"},
 		{CSV, "7,all,/x,minute,\n", "1: requests: missing; write how many may pass, digits only; 0 denies every request"},
-		{CSV, "7,all,/x,minute,-5\n", `1: requests: "-5" is no whole number; write digits only, without sign, fraction, unit or commas between them`},
-		{CSV, "7,all,/x,minute,5,,1e3\n", `1: burst: "1e3" is no whole number; write digits only, without sign, fraction, unit or commas between them`},
+		{CSV, "7,all,/x,minute,-5\n", `1: requests: "-5" is not a whole number; write digits only, without sign, fraction, unit or commas between them`},
+		{CSV, "7,all,/x,minute,5,,1e3\n", `1: burst: "1e3" is not a whole number; write digits only, without sign, fraction, unit or commas between them`},
 		{CSV, "7,all,/x,minute,99999999999999999999\n", `1: requests: "99999999999999999999" is too large; write a number below 4294967296`},
 		{CSV, good + "# same\n" + good, `3: the rule "7" stands twice, first in f:1; give each rule an id of its own`},
 		{CSV, "7,al\"l,/x,minute,5\n" + good, `1: a double quote inside a value that does not begin with one; write the value in double quotes, and each of its own twice: "a ""b"""`},
 		{CSV, good + "8,\"all,/x,minute,5\n9,all,/x,minute,5\n", `2: a quoted value that does not end, or goes on after its closing quote; close it before the comma, and write each of its own double quotes twice: "a ""b"""`},
 		{CSV, "id,uid,url,time,request\n1\n2\n", "1: unknown column \"request\"; is requests meant? Known are id, uid, url, time, requests, algorithm, burst, domain, policy\n" +
 			"1: no column requests; a header names at least id, url, time, requests"},
-		{CSV, "id,ID,url,time,requests\n1\n2\n", "1: the column id stands twice; keep one of the two"},
+		{CSV, "id,ID,url,time,requests\n1\n2\n", "1: the column id is set twice; keep one of the two"},
 		{CSV, "7,\xff,/x,minute,5\n", "1: uid: not UTF-8; save the file as UTF-8"},
 		{CSV, "\xff\xfe7\x00", "1: UTF-16 text; save the file as UTF-8"},
 		{CSV, "\x1f\x8b\x08", "0: a compressed file; unpack it first, with gunzip"},
@@ -127,10 +127,10 @@ func TestFaults(t *testing.T) {
 		{JSONLines, `{"id":"7","url":"/x","time":"minute"}`, "1: requests: missing; write how many may pass, digits only; 0 denies every request"},
 		{JSONLines, `{"id":"7","requests":5}`, "1: no url; a rule has at least id, url, time, requests"},
 		{CSV, "7,all,/x,never,5\n", `1: time: "never" is not a valid time: no duration; write sec, minute, hour, day, or a length such as 15m`},
-		{JSONLines, `{"id":"7","id":"7"}`, "1: id stands twice; keep one of the two"},
+		{JSONLines, `{"id":"7","id":"7"}`, "1: id is set twice; keep one of the two"},
 		{JSONLines, `{"Id":"7"}`, `1: unknown field "Id"; is id meant? Known are id, uid, url, time, requests, algorithm, burst, domain, policy`},
 		{JSONLines, `{"requests":"5"}`, "1: requests: a text instead of a number; write it without quotes"},
-		{JSONLines, `{"requests":5.5}`, `1: requests: "5.5" is no whole number; write digits only, without sign, fraction, unit or commas between them`},
+		{JSONLines, `{"requests":5.5}`, `1: requests: "5.5" is not a whole number; write digits only, without sign, fraction, unit or commas between them`},
 		{JSONLines, `{"requests":05}`, `1: requests: "05" begins with a zero; write the number without it`},
 		{JSONLines, `{"requests":}`, `1: requests: expected a number, found "}"; write one JSON object in each line`},
 		{JSONLines, `{"uid":5}`, `1: uid: expected a text in double quotes, found "5}"; write one JSON object in each line`},
@@ -148,7 +148,7 @@ func TestFaults(t *testing.T) {
 // The first faults are reported, the others only counted.
 func TestManyFaults(t *testing.T) {
 	_, faults := readText(CSV, strings.Repeat("x\n", 1000))
-	if lines := strings.Split(faults, "\n"); len(lines) != MaxFaults+1 || lines[MaxFaults] != "0: and 980 more faults; mend those above and look again" {
+	if lines := strings.Split(faults, "\n"); len(lines) != MaxFaults+1 || lines[MaxFaults] != "0: and 980 more faults; correct the listed faults and try again" {
 		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-1])
 	}
 }
@@ -278,7 +278,7 @@ configs:
 		"":                      "1: no configs; write configs: and below it - appId: NAME",
 		"configs: [":            "1: not YAML: did not find expected node content; check the indentation, the quotes and the brackets from this line on",
 		"config: []":            `1: unknown word "config" in a file of ratelimiter4j; did you mean "configs"?`,
-		"configs:\n- limits: ":  "2: no appId; write whose limits these are, such as appId: app-1",
+		"configs:\n- limits: ":  "2: no appId; write the application of these limits, such as appId: app-1",
 		"configs:\n- appId: ''": "2: an empty text; write a name, or leave the word out",
 		"configs:\n- appId: a\n  limits:\n  - {limit: 5}\n  - {api: /x}\n  - {api: x, limit: 1}\n  - {api: /x, limit: -1}\n  - {api: /x, limit: 1, unit: 0}": "4: no api; write the path that is limited, such as api: /v1/user\n" +
 			"5: no limit; write how many requests may pass, such as limit: 50\n" +

@@ -132,7 +132,7 @@ func (w *written) check(seen uint64) *jsonbody.Fault {
 	refuse := func(field, problem, hint string) *jsonbody.Fault { return jsonbody.Bad(field, problem, hint) }
 	switch {
 	case w.unlimited && seen&^hasUnlimited != 0:
-		return refuse("unlimited", "stands with other words", "give it alone, or leave it out")
+		return refuse("unlimited", "is set beside other words", "give it alone, or leave it out")
 	case w.unlimited:
 		w.spec = stint.Spec{Algorithm: stint.Unlimited}
 		return nil
@@ -141,13 +141,13 @@ func (w *written) check(seen uint64) *jsonbody.Fault {
 	case seen&hasPer != 0 && seen&hasUnit != 0:
 		return refuse("unit", "is another word for per, which is given too", "give one of them")
 	case seen&(hasRequests|hasRequestsPerUnit) == 0:
-		return refuse("requests", "missing", "say how many may pass in the period; 0 denies all")
+		return refuse("requests", "missing", "give the number that may pass in the period; 0 denies all")
 	case seen&(hasPer|hasUnit) == 0:
 		return refuse("per", "missing", spanHint)
 	case seen&hasBurst != 0 && w.spec.Burst == 0 && w.spec.Algorithm == stint.TokenBucket:
 		return refuse("burst", "0 lets nothing through, ever", "give at least 1, or leave it out for as many as requests")
 	case w.spec.Zone != nil && w.calendar == stint.NoPeriod:
-		return refuse("time_zone", "stands without a period of the calendar", "use it with unit: day, week, month or year")
+		return refuse("time_zone", "is set without a calendar period", "use it with unit: day, week, month or year")
 	case w.spec.Zone != nil:
 		w.spec.Per, w.spec.Calendar = 0, w.calendar
 	}
