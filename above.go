@@ -181,7 +181,7 @@ func (l *Limit) turned(st *State, now Instant) *State {
 	return c
 }
 
-// turn brings the state to now before it is charged.
+// turn updates the state to now before it is charged.
 func (l *Limit) turn(st *State, now Instant) {
 	if l.stale(st, now) {
 		l.present(st, now)
@@ -283,7 +283,7 @@ func (l *Limit) deferLess(st *State) {
 	}
 }
 
-// spans returns in how many windows so many units count.
+// spans returns over how many windows a number of units is spread.
 func (l *Limit) spans(units int64) int64 { return (units + l.most - 1) / l.most }
 
 // replace makes the log a single entry, or empty for 0 units.

@@ -48,8 +48,8 @@ func TestBoundTokenBucket(t *testing.T) {
 	})
 }
 
-// Any window of a sliding log, wherever it begins, holds at most requests, and two
-// takes are at least min_interval apart.
+// Any window of a sliding log, wherever it begins, has at most requests units, and two takes are at
+// least min_interval apart.
 func TestBoundSlidingLog(t *testing.T) {
 	eachHistory(t, func(s stint.Spec) bool { return s.Algorithm == stint.SlidingLog }, func(t *testing.T, h *history) {
 		spec := h.limit.Spec()

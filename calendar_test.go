@@ -57,8 +57,8 @@ func TestCalendarWindows(t *testing.T) {
 	}
 }
 
-// At any time of any zone the window that counts holds the present, and windows
-// follow each other without a gap.
+// At any time in any zone, the current window contains the time, and windows follow each other
+// without a gap.
 func TestCalendarWindowsFollowEachOther(t *testing.T) {
 	zones := []string{
 		"", "Europe/Madrid", "America/Sao_Paulo", "America/Havana", "America/St_Johns", "America/Asuncion",

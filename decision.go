@@ -86,7 +86,7 @@ func Combine(results []Decision) (Decision, int) {
 	return d, chosen
 }
 
-// speaksBefore reports whether to use d rather than other.
+// speaksBefore reports whether the combined decision uses d rather than other.
 func (d *Decision) speaksBefore(other *Decision) bool {
 	switch {
 	case d.Allowed != other.Allowed:

@@ -7,8 +7,8 @@ import (
 	"stint"
 )
 
-// The first of equals speaks: a refusal before all others, the longest wait before
-// shorter ones, the least remaining before more; the delay is the largest.
+// Combine uses the first of equal decisions. A denial comes before an allowed one, a longer wait
+// before a shorter one, fewer remaining units before more. The delay is the largest one.
 func TestCombine(t *testing.T) {
 	yes := func(remaining int64, delay time.Duration) stint.Decision {
 		return stint.Decision{Allowed: true, Limit: 10, Remaining: remaining, Delay: delay}

@@ -11,7 +11,7 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// edgeSpecs are limits at the edges of what is accepted.
+// edgeSpecs are limits at the edges of what NewLimit accepts.
 func edgeSpecs() []stint.Spec {
 	var specs []stint.Spec
 	for a := range stint.Unlimited {
@@ -119,7 +119,7 @@ func edge(t *testing.T, limit *stint.Limit, now stint.Instant) {
 	}
 }
 
-// debts forces far more than the limit holds, and gives it back.
+// debts forces far more units than the limit has, and gives them back.
 func debts(t *testing.T, limit *stint.Limit, now stint.Instant) {
 	t.Helper()
 	if limit.Capacity() == 0 {
@@ -151,7 +151,7 @@ func debts(t *testing.T, limit *stint.Limit, now stint.Instant) {
 	}
 }
 
-// What is refused says which word is wrong.
+// The error for a refused Spec names the wrong word.
 func TestRefusedSpecs(t *testing.T) {
 	s := time.Second
 	for _, test := range []struct {

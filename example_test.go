@@ -23,7 +23,7 @@ func ExampleLimit_Take() {
 	// false 0 500ms
 }
 
-// A leaky bucket tells how long to hold what it lets pass.
+// A leaky bucket returns how long to delay an allowed request.
 func ExampleLimit_Take_delay() {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 10, Per: time.Second, Burst: 2})
 	var state stint.State
@@ -98,7 +98,8 @@ func ExampleNewLimit() {
 	// Output: burst: 1000 at 1 per 8760h0m0s takes more than 50 years to refill
 }
 
-// Several limits decided as one report the one that denies for longest.
+// Several limits are decided as one; the decision is that of the limit that denies for the longest
+// time.
 func ExampleCombine() {
 	perSecond := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second})
 	perDay := stint.MustLimit(stint.Spec{Requests: 1, Calendar: stint.Day})

@@ -10,8 +10,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// FuzzState decodes anything: what is accepted is written again as the same state,
-// and can be asked under every algorithm without a panic or numbers out of range.
+// FuzzState decodes arbitrary bytes. A decoded state must encode to the same state, and every
+// algorithm must decide with it without a panic and with numbers in range.
 func FuzzState(f *testing.F) {
 	for a := range stint.Unlimited {
 		limit := stint.MustLimit(stint.Spec{Algorithm: a, Requests: 100, Per: time.Minute})

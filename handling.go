@@ -27,7 +27,7 @@ type Handling struct {
 	Local     *Limit
 
 	// Live is set if the use of the key also changes by other things than its takes, such as
-	// responses or a gauge. A denial then holds for this moment only and must not be cached.
+	// responses or a gauge. A denial is then valid only at this moment and must not be cached.
 	Live bool
 }
 

@@ -34,7 +34,7 @@ func (t try) play(limit *stint.Limit, st *stint.State) stint.Decision {
 	return limit.Take(st, t.at, t.cost)
 }
 
-// history is a limit and what is asked of one key of it, in order of time.
+// history is a limit and the takes of one key under it, in order of time.
 type history struct {
 	limit *stint.Limit
 	tries []try
@@ -111,8 +111,8 @@ func randomLimit(r *rand.Rand) *stint.Limit {
 	}
 }
 
-// fill makes up to 60 tries that crowd around the edges of the limit: after its
-// charge, block or period, a microsecond to either side, or at once.
+// fill makes up to 60 takes close to the edges of the limit: after its charge, block or period, a
+// microsecond before or after, or at once.
 func (h *history) fill() {
 	now := zero
 	for range 1 + h.IntN(60) {

@@ -10,8 +10,8 @@ import (
 	"stint"
 )
 
-// holdModel is the bucket in the plainest words: what is used falls with time, never
-// below what is reserved; nothing is stored but that. Its clock only goes forward.
+// holdModel is the simplest model of the bucket: the used units fall with time, but never below the
+// reserved ones. Nothing else is stored. Its clock only goes forward.
 type holdModel struct {
 	charge, full int64
 	used         int64 // microseconds
@@ -76,8 +76,8 @@ func (m *holdModel) end(now int64, t holdTake, back bool) {
 
 var holdSpec = stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Burst: 8, Reserve: true}
 
-// A bucket that holds answers as the model does, whatever is settled, given back or
-// forgotten in between.
+// A bucket with reservations gives the same decisions as the model, whatever is settled, given back
+// or forgotten in between.
 func TestHoldModel(t *testing.T) {
 	limit := stint.MustLimit(holdSpec)
 	for seed := range uint64(300) {
@@ -173,7 +173,7 @@ func TestHoldGiveBack(t *testing.T) {
 	}
 }
 
-// What is said of a bucket that holds, step by step.
+// Decisions of a bucket with reservations, step by step.
 func TestHold(t *testing.T) {
 	limit := stint.MustLimit(holdSpec) // 8, and one each 200 ms
 	var st stint.State
@@ -212,7 +212,7 @@ func TestHold(t *testing.T) {
 	expect("used is given back", limit.Refund(&st, at(time.Hour+time.Second), 2, nil), true, 5, 0)
 }
 
-// A state under a limit that holds is carried over to one that does not, and back.
+// A state is migrated from a limit with reservations to one without, and back.
 func TestHoldCarry(t *testing.T) {
 	held := stint.MustLimit(holdSpec)
 	plain := holdSpec
@@ -230,7 +230,7 @@ func TestHoldCarry(t *testing.T) {
 	}
 }
 
-// DebitCapped debits up to one limit deep, and says where that was less than asked.
+// DebitCapped debits up to one limit of debt, and reports whether that was less than the cost.
 func TestOwe(t *testing.T) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour},

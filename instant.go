@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Instant is a point in time as every store computes it: whole microseconds since the Unix epoch.
-// Where a time is optional, the zero Instant means "not given".
+// Instant is a point in time, in whole microseconds since the Unix epoch. Where a time is optional,
+// the zero Instant means "not given".
 type Instant int64
 
 // MaxInstant is the latest time that a store computes with, in the year 2062. A state can be

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// A limit whose units are lent to nodes, which then decide without asking. For a token
-// bucket the invariant is
+// A limit can lend units to nodes, which then decide without asking the store. For a token bucket
+// the invariant is
 //
 //	tokens in the store + tokens lent and possibly unspent <= burst
 //
-// so the store refills only to burst minus what is lent. With t and charge as in the
-// plain bucket, and lent the units of all loans,
+// so the store refills only to burst minus the lent tokens. With t and charge as in the plain
+// bucket, and lent the units of all loans,
 //
 //	used = max(t - now, lent * charge)
 //
-// A loan is a take of its units: t grows by them. Those that are reported spent leave
-// lent, and are refilled from then on. Those that come home leave lent and t, as if they
-// had never been lent. Those of a node that is not heard of again count as spent when its
-// loan is written off, which is after the node itself has let them go.
+// A loan is a take of its units: t grows by them. Units that a node reports as spent leave lent,
+// and refill from then on. Returned units leave lent and t, as if they had never been lent. If a
+// node does not report again, its units count as spent when the store writes its loan off, which is
+// after the node itself has dropped them.
 //
-// So in a window [s, s+T] nothing passes but tokens that were in the store at s, or lent
-// at s and unspent, or refilled since: at most burst + rate*T, on any number of nodes.
+// So in a window [s, s+T] only these tokens pass: those in the store at s, those lent at s and
+// unspent, and those refilled since. That is at most burst + rate*T, on any number of nodes.
 //
-// In a fixed window what is lent counts as taken, and dies with the window. Who asks when that
-// is over, and nothing is charged, is known from then on: the state stays that of the window
-// before, as after any look, and what was asked since does not die with it.
+// In a fixed window lent units count as taken, and a loan ends with the window. If a node asks
+// after that and charges nothing, the state stays that of the old window, as after any peek; but
+// the store remembers the node's ask, and keeps it when that window's loans end.
 
 // leasable is [StoreLimit.Leasable].
 func (l *Limit) leasable() bool {
@@ -36,8 +36,8 @@ func (l *Limit) leasable() bool {
 	return s.Algorithm == TokenBucket || s.Algorithm == FixedWindow
 }
 
-// unlent returns the t of a bucket at now with what is lent unfilled, and how many loans
-// were written off before.
+// unlent returns the t of a bucket at now, without refilling lent units, and how many loans
+// were written off by then.
 func (l *Limit) unlent(st *State, now Instant) (t int64, off int) {
 	t = st.T
 	if st.lending == nil || !l.smooth {
@@ -56,7 +56,7 @@ func (l *Limit) unlent(st *State, now Instant) (t int64, off int) {
 	return l.reserve(t, now, lent), off
 }
 
-// writeOff makes the state that of now: what is done to it begins with that.
+// writeOff updates the state to now. Every change of a state with loans begins with it.
 func (l *Limit) writeOff(st *State, now Instant) {
 	if st.lending == nil {
 		return
@@ -72,7 +72,7 @@ func (l *Limit) writeOff(st *State, now Instant) {
 	})
 }
 
-// Reset makes the state that of an untouched key, but for what is lent of it.
+// Reset makes the state untouched, except for its loans.
 func (l *Limit) Reset(st *State, now Instant) {
 	l.writeOff(st, now)
 	*st = State{T: st.T, N: min(st.N, st.lending.lent()), lending: st.lending}
@@ -108,7 +108,7 @@ func (l *Limit) reportLoan(st *State, now Instant, a *Loan, e Epoch) {
 	l.mark(st, now)
 }
 
-// enter brings a state into an epoch.
+// enter moves a state into an epoch.
 func (l *Limit) enter(st *State, now Instant, a *Loan, e Epoch) {
 	switch {
 	case st.lending != nil && st.lending.epoch == e.Began:
@@ -123,8 +123,8 @@ func (l *Limit) enter(st *State, now Instant, a *Loan, e Epoch) {
 	st.lending.epoch = e.Began
 }
 
-// suspect makes the state that of a key of which nothing is known but that it may have
-// been used up when the epoch began, and that what may be lent of it may be unspent.
+// suspect sets the state of a key that is unknown in this epoch: the key counts as used up when the
+// epoch began, and units that may have been lent before count as possibly unspent.
 func (l *Limit) suspect(st *State, now, began Instant) {
 	*st = State{lending: new(loans)}
 	if l.spec.Algorithm == TokenBucket {
@@ -186,9 +186,9 @@ func (l *Limit) short(st *State, now Instant, room int64) bool {
 // not be full meanwhile.
 func (l *Limit) pauses() int64 { return min(LeasePause.Microseconds(), l.full/8) }
 
-// grant returns how many units to lend: what is wanted, but no more than leaves half of
-// what is there if all nodes ask for as much, nor more than half of what may still be lent;
-// and none if that is too little to be worth it.
+// grant returns how many units to lend: the wanted number, but at most so many that half of the
+// units remain if all nodes ask for as much, and at most half of the units that may still be lent.
+// It returns 0 if that is too few to be useful.
 func (l *Limit) grant(st *State, now Instant, a *Loan, room int64) uint32 {
 	if st.lending.called > now {
 		return 0

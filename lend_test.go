@@ -12,8 +12,8 @@ import (
 
 var lentSpec = stint.Spec{Algorithm: stint.TokenBucket, Requests: 300, Per: time.Second, Burst: 80}
 
-// lentModel is a bucket of which something is lent, in the plainest words: tokens come in
-// with time, as fractions, while they and what is lent are fewer than the burst.
+// lentModel is the simplest model of a bucket with loans: tokens are added with time, as fractions,
+// while they and the lent tokens are fewer than the burst.
 type lentModel struct {
 	charge, burst int64
 	tokens        *big.Rat
@@ -124,9 +124,9 @@ func TestLendModel(t *testing.T) {
 				now += 2_400_000
 			}
 			m.to(now)
-			cost := pick(r, int64(0), 0, 1, 2, 5) // no call for what is lent
+			cost := pick(r, int64(0), 0, 1, 2, 5) // there is no call for loans
 			var d stint.Decision
-			if r.IntN(3) == 0 { // somebody who holds nothing
+			if r.IntN(3) == 0 { // a node without a loan
 				d = limit.Take(&st, stint.Instant(now), uint64(cost))
 				if passed := m.whole() >= cost; d.Allowed != passed {
 					t.Fatalf("seed %d step %d: %+v, the model says %v", seed, step, d, passed)
@@ -241,8 +241,8 @@ func TestLendNeverMore(t *testing.T) {
 	}
 }
 
-// In an epoch that follows a loss a key begins empty, with a quarter held back for those
-// who may still spend it, unless its rule says otherwise.
+// In an epoch after a loss a key begins empty, and a quarter stays reserved for nodes that may
+// still spend their loans, unless its rule says otherwise.
 func TestLendAfterLoss(t *testing.T) {
 	began := zero + 10_000_000
 	epoch := stint.Epoch{Began: began, Lost: true}
@@ -328,7 +328,7 @@ func TestEpochNext(t *testing.T) {
 	}
 }
 
-// A fixed window lends within itself, and a reset leaves what is lent.
+// A fixed window lends within itself, and a reset keeps its loans.
 func TestLendWindow(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Second})
 	var st stint.State

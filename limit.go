@@ -16,9 +16,9 @@ const (
 	// to twice the limit may pass over an edge. The zero Algorithm.
 	FixedWindow Algorithm = iota
 
-	// TokenBucket holds up to Burst tokens and is refilled steadily, or in steps.
-	// In any time T at most Burst + T*rate pass. The steady form is the generic cell
-	// rate algorithm of ITU-T I.371: one number is its whole state.
+	// TokenBucket has up to Burst tokens and is refilled steadily, or in steps. In any time T at
+	// most Burst + T*rate pass. The steady form is the generic cell rate algorithm of ITU-T I.371:
+	// one number is its whole state.
 	TokenBucket
 
 	// LeakyBucket is a queue with a steady outflow: what passes carries the delay
@@ -88,8 +88,8 @@ const (
 	MaxFill = 50 * 365 * 24 * time.Hour
 )
 
-// Spec says how much may pass. It is what people write; [NewLimit] checks it.
-// Fields that the algorithm does not know must be zero.
+// Spec defines a limit, in the form that people write; [NewLimit] checks it. Fields that the
+// algorithm does not use must be zero.
 type Spec struct {
 	// Algorithm is how to count; the zero value is FixedWindow.
 	Algorithm Algorithm
@@ -107,13 +107,13 @@ type Spec struct {
 	// the Unix epoch, not steadily.
 	Step bool
 
-	// Reserve makes each take of a token_bucket a reservation, until it is settled or
-	// given back: meanwhile the bucket refills only to Burst minus what is reserved,
-	// so that giving back undoes exactly that take. See [Limit.Settle] and [MaxReservation].
-	// Other algorithms need nothing for that.
+	// Reserve makes each take of a token_bucket a reservation, until it is settled or given back.
+	// Meanwhile the bucket refills only to Burst minus the reserved units, so that giving back
+	// undoes exactly that take. See [Limit.Settle] and [MaxReservation]. Other algorithms do not
+	// need it.
 	Reserve bool
 
-	// MaxWait denies whoever would wait longer in a leaky_bucket. 0: no such bound.
+	// MaxWait denies takes that would wait longer in a leaky_bucket. 0: there is no such bound.
 	MaxWait time.Duration
 
 	// FromFirst opens a fixed_window at the key's first taken request, not at
@@ -151,25 +151,25 @@ type Spec struct {
 	// Per. 0: none.
 	MinInterval time.Duration
 
-	// CountDenied puts denied tries into a sliding_log too: whoever keeps trying
-	// stays out.
+	// CountDenied also records denied takes in a sliding_log: a client that keeps trying stays
+	// denied.
 	CountDenied bool
 
 	// Overdraw debits a take in full even where it is denied (a debt), so that a
 	// cost known only afterwards is never lost.
 	Overdraw bool
 
-	// RoundRate accepts a steady token_bucket or leaky_bucket that admits over 1 % less
-	// than Requests per Per, because it rounds the time of one request up to a whole
-	// microsecond: 600,000 per second become 500,000. Without it [NewLimit] refuses such
-	// rates. [Limit.Rate] is what is admitted. All other limits ignore it.
+	// RoundRate accepts a steady token_bucket or leaky_bucket that admits over 1 % less than
+	// Requests per Per, because the time of one request is rounded up to a whole microsecond:
+	// 600,000 per second become 500,000. Without it [NewLimit] refuses such rates. [Limit.Rate]
+	// returns the admitted rate. All other limits ignore RoundRate.
 	RoundRate bool
 }
 
-// SpecError says what is wrong with a Spec, in the words of a rule file.
+// SpecError is the error of a wrong Spec, in the words of a rule file.
 type SpecError struct {
 	Field   string // the word of the rule file, such as "burst"
-	Problem string // what is wrong
+	Problem string // the problem
 	Hint    string // what to do
 }
 
@@ -236,11 +236,10 @@ func (l *Limit) Algorithm() Algorithm { return l.spec.Algorithm }
 // NoLimit for an unlimited one.
 func (l *Limit) Capacity() int64 { return l.most }
 
-// Rate returns how many units per second the limit admits in the long run: what Requests and
-// Per say, and for a steady token_bucket or leaky_bucket what is left of it when the time of
-// one request is rounded up to a whole microsecond. A month counts as 30.436875 days and a
-// year as 365.2425. It is +Inf for an unlimited limit, and 0 for the zero Limit. A
-// MinInterval or MaxWait is no part of it.
+// Rate returns how many units per second the limit admits in the long run: Requests per Per, and
+// for a steady token_bucket or leaky_bucket the rate after the time of one request is rounded up to
+// a whole microsecond. A month counts as 30.436875 days and a year as 365.2425. Rate is +Inf for an
+// unlimited limit, and 0 for the zero Limit. It ignores MinInterval and MaxWait.
 func (l *Limit) Rate() float64 {
 	switch {
 	case l.spec.Algorithm == Unlimited:
@@ -314,9 +313,9 @@ func (l *Limit) prepare() error {
 	return nil
 }
 
-// prepareBucket works out charge and capacity of the two buckets. A charge rounds
-// up to the microsecond and the capacity is so many charges, so an untouched key
-// gives exactly that many units and the rate is never exceeded.
+// prepareBucket computes charge and capacity of the two buckets. A charge rounds up to the
+// microsecond and the capacity is a multiple of it, so an untouched key has exactly the units of
+// the limit, and the rate is never exceeded.
 func (l *Limit) prepareBucket(capacity int64) error {
 	l.packed = !l.spec.Reserve
 	l.most = capacity

@@ -14,7 +14,7 @@ const (
 	// that run up to a fifth slower than the store's.
 	LeaseMargin = 500 * time.Millisecond
 
-	// LeasePart is the part of a limit that is lent at most, one in so many.
+	// LeasePart bounds the units that are lent: at most one LeasePart-th of the limit.
 	LeasePart = 4
 
 	// LeasePause is for how long a store with nothing to lend is left alone, at most,
@@ -28,13 +28,12 @@ const active = 500 * time.Millisecond
 // lifeOfLoan is from when a loan was made until it is written off.
 const lifeOfLoan = LeaseTime + LeaseMargin
 
-// Loan is what a node and a store tell each other about a key of which units are lent.
-// The first fields are the node's: what became of what it holds, and what it wants. The
-// store fills in the others.
+// Loan is a message between a node and a store about a key with lent units. The node fills in the
+// first fields: what it did with its units, and how many it wants. The store fills in the others.
 //
-// A node numbers its asks. It says how many of its units are unspent; all else that it was
-// lent before is spent. So the store need not have heard every ask, and one that comes a
-// second time, or after a later one, changes nothing.
+// A node numbers its asks. It reports how many of its units are unspent; all others that it was
+// lent before are spent. So the store need not receive every ask, and one that arrives twice, or
+// after a later one, changes nothing.
 type Loan struct {
 	// Node is who asks: a random number, another one after each start. 0 lends nothing
 	// and only looks at the epoch, for takes of keys that may be lent to others.
@@ -42,26 +41,28 @@ type Loan struct {
 	// Seq is the number of the ask, from 1, rising. The same number again is the same ask
 	// again, for a node that had no answer: it is granted the same units, once.
 	Seq uint64
-	// Epoch is the one in which the node was lent what it holds, 0 if it knows none.
+	// Epoch is the epoch in which the node's units were lent, 0 if it knows none.
 	Epoch Instant
 	// Kept units are unspent and stay with the node. Home units are given back with this.
 	Kept, Home uint32
 	// Want is how many more units the node could use.
 	Want uint32
-	// KeptAfterLoss says that a key starts unused after the store lost what it knew, not used up.
+	// KeptAfterLoss means that a key starts unused after the store lost its data, instead of used
+	// up.
 	KeptAfterLoss bool
 
-	// Grant is how many units are lent by this, and Held how many of those kept the store
-	// knows of: the node forgets any more, they are written off.
+	// Grant is how many units this answer lends. Held is how many of the node's units the store
+	// counts as lent: the node must drop any others, because they are written off.
 	Grant, Held uint32
 	// Lease is how long the node may spend them all, from before it first asked.
 	Lease time.Duration
-	// Empty says that there is nothing to take for so long, so nobody need ask; 0: there is.
+	// Empty is how long no units will be available, so that the node need not ask; 0: there are
+	// some.
 	Empty time.Duration
 	// Recall asks the node to give back what it does not need at once: somebody waits for
 	// more units than are at home.
 	Recall bool
-	// Began is the epoch in force.
+	// Began is the current epoch.
 	Began Instant
 }
 
@@ -75,14 +76,13 @@ func (a *Loan) Answer(e Epoch) {
 type Epoch struct {
 	// Began is when it began, by the store's clock, and its name. 0: there is none yet.
 	Began Instant
-	// Lost says that another one came before it, so that a key which this one does not
-	// know may have been used.
+	// Lost means that another epoch came before, so that a key which is unknown in this one may
+	// have been used.
 	Lost bool
 }
 
-// Next returns the epoch in which an ask at now is answered: e itself, or a lost one that
-// begins now. same says that the server is the one that wrote e; known is the epoch that
-// the asker remembers, 0 for none.
+// Next returns the epoch for an answer at now: e itself, or a lost one that begins now. same means
+// that the server is the one that wrote e; known is the epoch that the asker remembers, 0 for none.
 func (e Epoch) Next(now Instant, same bool, known Instant) Epoch {
 	switch {
 	case e.Began == 0:
@@ -190,10 +190,10 @@ func (o *loans) copied() *loans {
 	return &c
 }
 
-// CopyLoans makes what is lent of st a copy of what is lent of other.
+// CopyLoans replaces the loans of st by a copy of those of other.
 func (st *State) CopyLoans(other *State) { st.lending = other.lending.copied() }
 
-// Size returns the bytes of heap that the state holds.
+// Size returns the heap bytes of the state.
 func (st *State) Size() int {
 	n := st.Log.Size()
 	if st.lending != nil {
@@ -219,7 +219,7 @@ func (st *State) Lent(now Instant) (units int64, nodes int) {
 
 // Lent is what one node was lent of a key and may not have spent.
 type Lent struct {
-	Node  uint64 // 0: whoever was lent something in an epoch that was lost
+	Node  uint64 // 0: units that were lent in a lost epoch
 	Units int64
 	At    Instant // when the node last told of it
 }

@@ -1,7 +1,7 @@
 package stint
 
-// What a decision says of a key is enough to go on counting elsewhere, for limits of which
-// nodes can each count a part: then who was told the sum adds what it took itself.
+// For some limits nodes can each count a part: a decision has enough numbers to continue counting
+// on another node. A node that received the sum adds its own takes to it.
 
 // mergeable is [StoreLimit.Mergeable].
 func (l *Limit) mergeable() bool {

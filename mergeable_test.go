@@ -8,7 +8,7 @@ import (
 	"stint"
 )
 
-// debtModel counts window after window what is left of a debt.
+// debtModel counts the remaining debt window after window.
 type debtModel struct {
 	per, requests int64
 	window, used  int64
@@ -59,7 +59,7 @@ func TestCarryDebt(t *testing.T) {
 	}
 }
 
-// Who was told a decision goes on exactly as the one that made it.
+// A node that received a decision continues exactly like the node that made it.
 func TestSaid(t *testing.T) {
 	for _, limit := range []*stint.Limit{
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 7, Per: time.Second, Burst: 20}),

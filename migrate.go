@@ -63,8 +63,8 @@ func (l *Limit) adopt(st *State, old *Limit, now Instant) {
 	}
 }
 
-// convert makes the state one of an untouched key from which all was just taken that was used
-// under old. What was deferred counts from now on, as nobody knows where its newest entry is.
+// convert makes the state that of an untouched key from which the units used under old were just
+// taken. Deferred units count from now on, because the time of their newest entry is unknown.
 func (l *Limit) convert(st *State, old *Limit, now Instant, deferred bool) {
 	was := *st
 	used := int64(0)
@@ -108,7 +108,7 @@ func (l *Limit) convert(st *State, old *Limit, now Instant, deferred bool) {
 	l.mark(st, now)
 }
 
-// level returns what is used of a bucket at now, by its clock.
+// level returns the used units of a bucket at now, by its clock.
 func (l *Limit) level(st *State, now Instant) int64 {
 	t, _ := l.unlent(st, now)
 	if l.spec.Reserve {
@@ -164,7 +164,7 @@ func (l *Limit) until(st *State, now Instant, left int64) int64 {
 	return int64(now) + l.blocksRetry(st, now, cost)
 }
 
-// levelAllowed returns how much may be used of old, by its clock, if so many units of l may be.
+// levelAllowed returns how much of old may be used, by its clock, if that many units of l may be.
 func (l *Limit) levelAllowed(old *Limit, left int64) int64 {
 	if l.spec.Step || old.spec.Step {
 		if !l.spec.Step {
@@ -212,7 +212,7 @@ func (l *Limit) bucketUntil(st *State, now Instant, level int64) int64 {
 	return max(int64(now), l.unclock(max(0, t-level)))
 }
 
-// logUntil returns when so many of the oldest units of a log are gone.
+// logUntil returns when that many of the oldest units of a log have expired.
 func (l *Limit) logUntil(st *State, over int64) int64 {
 	ready := int64(0)
 	if l.deferred(st) {

@@ -101,8 +101,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// The largest debts stay debts under other numbers: no sum or product of theirs overflows, so
-// what is owed is neither forgotten nor are takes told to come back too early.
+// The largest debts stay debts under other numbers: no sum or product overflows, so the debt is not
+// forgotten, and no retry time is too early.
 func TestCarryLargestDebts(t *testing.T) {
 	spec := func(requests uint32, per time.Duration) stint.Spec {
 		return stint.Spec{Requests: requests, Per: per, Overdraw: true, RoundRate: true}

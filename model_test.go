@@ -7,10 +7,9 @@ import (
 	"stint"
 )
 
-// A model answers for one key by the plain words of the algorithm: it keeps all
-// that was ever taken and counts with fractions. It knows neither states nor
-// formulas for retry, remaining and reset; those are found by trying, see
-// reference. Time must not run backwards.
+// model decides for one key by the definition of the algorithm: it keeps every take and counts with
+// fractions. It has neither states nor formulas for retry, remaining and reset; reference finds
+// those by trying. Time must not run backwards.
 type model interface {
 	// fits reports whether cost > 0 units pass at now; without distance, the least
 	// distance between two takes is left out of it.
@@ -50,8 +49,8 @@ func newModel(spec stint.Spec) model {
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-// fluidModel is a vessel of so many units that drains one unit per charge. A token
-// bucket is one seen from above: what is missing from the bucket is in the vessel.
+// fluidModel is a vessel of so many units that drains one unit per charge. A token bucket is its
+// complement: the tokens missing from the bucket are in the vessel.
 type fluidModel struct {
 	charge, capacity, wait int64
 	level                  *big.Rat // units at last
@@ -92,7 +91,7 @@ func floorRat(r *big.Rat) int64 {
 	return new(big.Int).Div(r.Num(), r.Denom()).Int64() // Euclid: rounds down for positive denominators
 }
 
-// stepModel walks from step to step and adds what the step brings.
+// stepModel goes from step to step and adds the units of each.
 type stepModel struct {
 	per, requests, capacity int64
 	tokens, step            int64
@@ -156,7 +155,7 @@ func (m *windowModel) take(now, cost int64) int64 {
 
 func (m *windowModel) untouched(now int64) bool { return m.used(now) == 0 }
 
-// logModel counts what the last per holds.
+// logModel counts the takes of the last per.
 type logModel struct {
 	per, requests, distance int64
 	takes                   []taken
@@ -249,8 +248,8 @@ func (m *blockModel) untouched(now int64) bool {
 	return m.estimate(now).Sign() == 0
 }
 
-// reference is a model that answers like a limit. What Decision says in words is
-// searched for: the most that passes, the least wait after which it passes.
+// reference is a model with the decisions of a limit. It searches for the numbers that Decision
+// defines: the most that passes, and the shortest wait after which the take passes.
 type reference struct {
 	spec  stint.Spec
 	most  int64
@@ -301,7 +300,7 @@ func (r *reference) take(now stint.Instant, cost uint64) stint.Decision {
 	return r.number(d, now)
 }
 
-// force charges what is asked for without asking.
+// force charges the cost unconditionally.
 func (r *reference) force(now stint.Instant, cost uint64) stint.Decision {
 	if cost > 0 {
 		r.model.take(int64(now), int64(cost))
@@ -311,7 +310,7 @@ func (r *reference) force(now stint.Instant, cost uint64) stint.Decision {
 	return r.number(stint.Decision{Allowed: true}, now)
 }
 
-// number fills in what a decision says of the state.
+// number fills in the numbers of the decision.
 func (r *reference) number(d stint.Decision, now stint.Instant) stint.Decision {
 	t := int64(now)
 	d.Limit, d.At = r.most, now

@@ -28,8 +28,8 @@ func TestAgainstModel(t *testing.T) {
 	})
 }
 
-// 0 <= remaining <= limit, a refusal has a wait and nothing else has, and only what
-// a leaky bucket holds has a delay.
+// 0 <= remaining <= limit, only a denial has a wait, and only an allowed take of a leaky bucket has
+// a delay.
 func TestNumbersInRange(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
 		var st stint.State
@@ -73,8 +73,7 @@ func TestRetryIsExact(t *testing.T) {
 	})
 }
 
-// Refusals and peeks change nothing: whoever asks later is answered as if they had
-// never been.
+// Denials and peeks change nothing: later takes get the same decisions without them.
 func TestRefusalsChangeNothing(t *testing.T) {
 	only := func(s stint.Spec) bool { return !s.CountDenied && !s.Overdraw && !s.StartUsedUp }
 	eachHistory(t, only, func(t *testing.T, h *history) {
@@ -124,9 +123,9 @@ func TestLargerCostNeverFaresBetter(t *testing.T) {
 	})
 }
 
-// Time that runs backwards gives no tokens: what is refused now is refused at any
-// earlier time too, and no more is left there. It is so for as long as a key that was used up
-// then stays used up.
+// Time that runs backwards gives no tokens: a take that is denied now is denied at any earlier time
+// too, and no more units remain there. This is so for as long as a key that was used up then stays
+// used up.
 func TestTimeRunningBackwards(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
 		var st stint.State
@@ -157,9 +156,9 @@ func TestTimeRunningBackwards(t *testing.T) {
 	})
 }
 
-// Remaining is the truth: exactly so many units can be taken now, at once or one by
-// one, and not one more. The least distance of a log is left out of it, and a queue
-// that bounds the wait may close earlier to those who come one by one.
+// Remaining is exact: that many units can be taken now, at once or one by one, and not one more.
+// The minimum interval of a log is left out, and a queue with a maximum wait may deny single takes
+// earlier.
 func TestRemainingIsTrue(t *testing.T) {
 	only := func(s stint.Spec) bool { return s.MinInterval == 0 }
 	eachHistory(t, only, func(t *testing.T, h *history) {

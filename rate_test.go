@@ -43,7 +43,7 @@ func TestRate(t *testing.T) {
 			if test.spec.Calendar != stint.NoPeriod || math.IsInf(test.want, 0) {
 				return
 			}
-			// Whoever takes each unit as soon as it is there gets Most and then the rate.
+			// A client that takes each unit as soon as it is available gets Most and then the rate.
 			var st stint.State
 			now, taken := zero, int64(0)
 			for n := limit.Capacity(); n > 0; n-- {
@@ -67,8 +67,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// NewLimit refuses a rate that loses over 1 % in whole microseconds, and says what it would
-// admit, unless that is asked for.
+// NewLimit refuses a rate that loses over 1 % by rounding to microseconds, and its error has the
+// admitted rate. With RoundRate it accepts the rate.
 func TestRoundRate(t *testing.T) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket, Requests: 600_000, Per: time.Second},
@@ -98,7 +98,7 @@ func TestRoundRate(t *testing.T) {
 	}
 }
 
-// The zero Limit does not decide, and says why.
+// The zero Limit returns an error with the reason.
 func TestZeroLimit(t *testing.T) {
 	var none *stint.Limit
 	zeroLimit := new(stint.Limit)

@@ -19,7 +19,7 @@ func (l *Limit) rebase(st *State, from, to Instant) {
 	}
 }
 
-// shift is Move for all but what is lent and when it was written.
+// shift is Move, except for loans and the time of writing.
 func (l *Limit) shift(st *State, from, to Instant) {
 	ahead := int64(to - from)
 	switch l.spec.Algorithm {
@@ -49,7 +49,7 @@ func (l *Limit) moveWindow(st *State, from, to Instant) {
 		st.T, st.N = 0, 0
 	case l.spec.FromFirst || l.floats(st.T):
 		st.T = l.float(st.T + int64(to-from))
-	default: // of a debt, what is left of it by now
+	default: // for a debt, its remaining part at now
 		st.T, _ = l.window(int64(to))
 		st.N = used
 	}

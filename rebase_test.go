@@ -49,7 +49,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// A debt that is partly worked off, as windows went by, is what is left of it elsewhere too.
+// A debt that was partly paid off, because windows have passed, keeps its remaining part after a
+// Rebase.
 func TestMoveDebt(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Requests: 5, Per: time.Second, CarryDebt: true})
 	begin := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

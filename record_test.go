@@ -10,7 +10,7 @@ import (
 	"stint/migrate"
 )
 
-// others returns limits of the same algorithm with other numbers, that of the history first.
+// others returns limits of the same algorithm with other numbers, the limit of the history first.
 func (h *history) others() []*stint.Limit {
 	all := []*stint.Limit{h.limit}
 	for range 400 {
@@ -31,8 +31,8 @@ func written(t *testing.T, r *migrate.Record) []byte {
 	return b
 }
 
-// Whoever only looks changes nothing, whatever the numbers of its limit, and a denied take writes
-// only what passes sooner and is gone no later. What passes is charged, and nothing is forgotten.
+// A peek changes nothing, whatever the numbers of its limit. A denied take writes only a state that
+// passes sooner and expires no later. A take that passes is charged, and nothing is forgotten.
 func TestRecordForgetsNothing(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
 		limits, r := h.others(), new(migrate.Record)
@@ -221,8 +221,8 @@ func TestRecordOwesNoMore(t *testing.T) {
 	}
 }
 
-// A limit is lowered everywhere while a key has used more than it holds: nothing passes
-// until that has sunk to what it holds, and from then on as much as it promises.
+// A limit is lowered while a key has used more than the new limit: nothing passes until the use has
+// fallen to the new limit, and then the new rate applies.
 func TestRecordLowered(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: 1000 * time.Second})
 	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: 1000 * time.Second})

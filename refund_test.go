@@ -84,8 +84,7 @@ func TestRefundLater(t *testing.T) {
 	})
 }
 
-// A refund without undo lowers what is used by exactly its cost, never below
-// nothing.
+// A refund without undo lowers the used units by exactly its cost, never below zero.
 func TestRefundOfWhatIsUsed(t *testing.T) {
 	only := func(s stint.Spec) bool {
 		return !s.Overdraw && s.MaxWait == 0 && s.Algorithm != stint.SlidingWindow
@@ -107,7 +106,7 @@ func TestRefund(t *testing.T) {
 	type step struct {
 		at        time.Duration
 		cost      uint64
-		refund    int // give back the step of this number, -1: what is used now, 0: take
+		refund    int // give back the step with this number; -1: units used now, 0: take
 		remaining int64
 	}
 	for _, test := range []struct {

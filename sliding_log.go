@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// entry is so many units at a time: a microsecond or the number of a block.
+// entry is a number of units at a time: a microsecond or the number of a block.
 type entry struct {
 	at int64
 	n  uint64
@@ -47,7 +47,7 @@ func (g *Log) Newest() (at Instant, ok bool) {
 	return Instant(g.tail.at), true
 }
 
-// Size returns the bytes of heap that the log holds.
+// Size returns the heap bytes of the log.
 func (g *Log) Size() int {
 	if g == nil {
 		return 0
@@ -60,7 +60,7 @@ func (g *Log) Size() int {
 func (g *Log) copyTo(c *Log) {
 	g.shared = true
 	*c = *g
-	c.middle = slices.Clip(c.middle) // what is added behind it is not shared
+	c.middle = slices.Clip(c.middle) // appending does not change the shared array
 }
 
 // spare returns the memory of the middle for other entries, none where a copy reads it.
@@ -239,8 +239,8 @@ func (g *Log) remove(at int64, n uint64, newest bool) {
 	}
 }
 
-// stateVersion is the first byte of an encoded state, and writtenVersion of one that says when
-// it was written.
+// stateVersion is the first byte of an encoded state, and writtenVersion that of a state with the
+// time of its last write.
 const (
 	stateVersion   = 1
 	writtenVersion = 2

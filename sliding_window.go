@@ -81,7 +81,7 @@ func (l *Limit) logRetry(st *State, now Instant, cost int64) int64 {
 	return max(0, ready-int64(now))
 }
 
-// deferredRetry returns when so many units too many are gone of a whole that is above full use.
+// deferredRetry returns when a number of excess units has left a state with deferred units.
 func (l *Limit) deferredRetry(st *State, over int64) int64 {
 	k := l.spans(over)
 	ready := st.Log.tail.at + k*l.per
@@ -108,7 +108,7 @@ func (l *Limit) logAdd(st *State, now Instant, cost int64) {
 //
 // and a cost passes if floor(estimate) + cost <= requests.
 
-// blocksAt returns the block that holds the steady time, and the time into it.
+// blocksAt returns the block that contains the steady time, and the time since its start.
 func (l *Limit) blocksAt(st *State, now Instant) (block, offset int64) {
 	t := l.steady(st, now)
 	return t / l.block, t % l.block
@@ -135,9 +135,9 @@ func share(n, part, whole uint64) uint64 {
 	return q
 }
 
-// blocksRetry returns how long until cost units, at most l.most, pass. The estimate
-// only falls while nobody takes, so it is enough to look where each entry in turn
-// is the one that is weighed.
+// blocksRetry returns how long until cost units, at most l.most, pass. The estimate only falls
+// without further takes, so it is enough to check the times at which each entry in turn is the
+// weighted one.
 func (l *Limit) blocksRetry(st *State, now Instant, cost int64) int64 {
 	room := uint64(l.most-cost) + 1 // the estimate must be below this
 	i, o := l.blocksAt(st, now)
@@ -215,8 +215,8 @@ func (l *Limit) kept() int64 {
 	return int64(l.spec.Blocks) + 1
 }
 
-// unseen reports whether block i is the first in which anything is taken, as far as the
-// state knows. Before the first window of 1970 there is none to be full.
+// unseen reports whether block i is the first with a take, as far as the state knows. Before the
+// first window of 1970 there is none that could be full.
 func (l *Limit) unseen(st *State, i int64) bool {
 	return l.spec.StartUsedUp && i >= int64(l.spec.Blocks) && (st.Log.empty() || st.Log.tail.at+l.kept() <= i)
 }
@@ -244,7 +244,7 @@ func (l *Limit) before(i int64, yield func(entry) bool) {
 // writeBefore puts what counts as taken before block i into the log.
 func (l *Limit) writeBefore(st *State, i int64) {
 	log := st.log()
-	log.prune(i) // what is there has left the window
+	log.prune(i) // these units have left the window
 	l.before(i, func(e entry) bool {
 		log.push(e.at, e.n)
 		return true

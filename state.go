@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// State is what a store remembers of one key under one limit. The zero State is an
-// untouched key. What the fields mean depends on the algorithm:
+// State is what a store keeps for one key under one limit. The zero State is an untouched key. The
+// meaning of the fields depends on the algorithm:
 //
 //	token_bucket    T: the instant from which the bucket is full again;
-//	                with steps, the same on a clock that counts units;
-//	                with Spec.Reserve, Log: (time, units) that are reserved
+//	with steps, the same on a clock that counts units;
+//	with Spec.Reserve, Log: (time, units) that are reserved
 //	leaky_bucket    T: the instant at which the last place in the queue is served
 //	fixed_window    T: start of the window, N: units taken in it; a T that is none of the
-//	                limit's own starts is one from which a window floats, see above.go
+//	limit's own starts is one from which a window floats, see above.go
 //	sliding_log     Log: (microsecond, units), T: time up to which it was pruned,
-//	                N: larger requests that it met since it was empty, 0 for none
+//	N: larger requests that it met since it was empty, 0 for none
 //	sliding_window  Log: (block number, units), T: time up to which it was pruned
 //
-// Beside that it knows what is lent to nodes, see StoreLimit.Lend.
+// It also has the loans to nodes, see StoreLimit.Lend.
 //
 // A State belongs to one goroutine at a time.
 type State struct {
@@ -26,8 +26,8 @@ type State struct {
 	N   int64
 	Log *Log
 
-	// Written is when a state was last written that counts more as taken than its limit holds,
-	// where that does not follow from its window; 0 for all others.
+	// Written is the time of the last write of a state that counts more units as taken than its
+	// limit has, if that time does not follow from its window; 0 for all others.
 	Written Instant
 
 	lending *loans
@@ -170,9 +170,9 @@ func (l *Limit) Force(st *State, now Instant, cost uint64) Decision {
 	return l.Test(st, now, 0)
 }
 
-// Refund gives back cost units, of the take that undo answered or, where undo is
-// nil, of what is used now. It never gives more than was taken: an undone take of a
-// token bucket gives back what has not been refilled since.
+// Refund gives back cost units: of the take with decision undo or, if undo is nil, of the units
+// used now. It never gives back more than was taken: undoing a take of a token bucket gives back
+// the part that was not refilled since.
 func (l *Limit) Refund(st *State, now Instant, cost uint64, undo *Decision) Decision {
 	if l.spec.Algorithm != Unlimited && l.most > 0 && cost > 0 && !l.Untouched(st, now) {
 		l.sub(st, now, units(cost), undo)
@@ -180,8 +180,8 @@ func (l *Limit) Refund(st *State, now Instant, cost uint64, undo *Decision) Deci
 	return l.Test(st, now, 0)
 }
 
-// Untouched reports whether the state at now is that of an untouched key, so that a store
-// may forget it.
+// Untouched reports whether the state at now is that of an untouched key, so that a store may drop
+// it.
 func (l *Limit) Untouched(st *State, now Instant) bool { return l.expiry(st) <= now }
 
 // expiry is [StoreLimit.Expiry].

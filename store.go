@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// Key says whose bucket a take is charged to: the identity of the rule and the
-// values that matched it, such as "api/user=42".
+// Key identifies the bucket of a take: the identity of the rule and the values that matched it, for
+// example "api/user=42".
 //
-// A store keeps one state for each pair of key and algorithm: the same text under
-// another algorithm is another bucket. Keys are bytes; they need not be UTF-8.
+// A store keeps one state for each pair of key and algorithm: the same text under another algorithm
+// is another bucket. Keys are bytes; they need not be UTF-8.
 type Key string
 
 // MaxCost is the largest cost of one take. Larger numbers are refused where they
@@ -29,10 +29,10 @@ const (
 	// is 0 and RetryAfter counts the debt until it is worked off. Always allowed.
 	Force
 
-	// Refund gives back Cost units. With Undo it undoes exactly that earlier take,
-	// which is nothing once its window or block is gone, and nothing for a place in
-	// a leaky bucket that others queued behind. Without Undo it lowers what is used
-	// now, never below nothing. Always allowed.
+	// Refund gives back Cost units. With Undo it undoes exactly that earlier take. That gives
+	// nothing back if its window or block has ended, or if others queued behind its place in a
+	// leaky bucket. Without Undo it lowers the units used now, never below zero. It is always
+	// allowed.
 	Refund
 
 	// Reset forgets the key. Always allowed; Cost is ignored.
@@ -60,16 +60,16 @@ type Take struct {
 	// one gives back at the present time.
 	Undo *Decision
 
-	// Borrows makes the next Borrows takes of the call its sources, such as a pool and a cap.
-	// While this take fits its own limit it is charged there, and its sources are debited too,
-	// unasked, into a debt of at most their limit (see [StoreLimit.DebitCapped]). Where it does
-	// not fit, its own key is left alone, and it passes if all its sources have room, which are
-	// then charged; its decision is Over then. Where they have none either, it is denied, with
-	// the sooner RetryAfter of the two ways.
+	// Borrows makes the next Borrows takes of the call its sources, such as a pool and a cap. If
+	// this take fits its own limit it is charged there. Its sources are then debited too, without a
+	// check, into a debt of at most their limit (see [StoreLimit.DebitCapped]). If it does not fit,
+	// its own key is not charged, and it passes if all its sources have room; they are then
+	// charged, and its decision is Over. If they have no room either, it is denied, with the sooner
+	// RetryAfter of the two ways.
 	//
-	// A source denies nobody by itself, and neither borrows nor changes (Op is Ask, Borrows is
-	// 0); it is Independent if this take is. Its result is its own, Over where it was in too much
-	// debt to be debited in full: then it gives nothing back.
+	// A source denies nobody by itself, and neither borrows nor changes (Op is Ask, Borrows is 0);
+	// it is Independent if this take is. Its result is its own. It is Over if its debt was too
+	// large to debit it in full: then a refund gives nothing back.
 	Borrows uint8
 
 	// Handling is what only the layers between the caller and a store look at, and stores that
@@ -78,9 +78,9 @@ type Take struct {
 	Handling *Handling
 }
 
-// Call is what is decided as one: all takes that are not Independent pass, or none is
-// charged. The caller owns it and may use it again once Decide has returned, so a
-// hot path allocates nothing.
+// Call is a set of takes that are decided as one: all takes that are not Independent pass, or none
+// is charged. The caller owns it and may use it again once Decide has returned, so a hot path
+// allocates nothing.
 type Call struct {
 	// At fixes the time of the decision. Zero, which is what a server wants, is the
 	// store's own clock. Replays and tests set it.
@@ -90,56 +90,51 @@ type Call struct {
 	// if they carry the same limit; their costs are summed.
 	Takes []Take
 
-	// Results are the answers, one for each take in the same order. The store sets
-	// its length and reuses its memory. It means nothing after an error other than a
-	// *CorruptState.
+	// Results are the decisions, one for each take in the same order. The store sets the length and
+	// reuses the memory. They have no meaning after an error other than a *CorruptState.
 	//
-	// Where the call is denied, the takes that would have passed show their
-	// unchanged state, allowed.
+	// If the call is denied, the takes that would have passed show their unchanged state, allowed.
 	Results []Decision
 }
 
 // Store keeps the states of keys and decides calls. It is safe for concurrent use.
 //
-// A store answers every take of a call or returns an error, which always means
-// "could not decide", never "denied"; then either nothing was charged or, where it
-// says so ([ErrUnknown]), nobody can tell. Decide may block until ctx is done, or
-// until a store that groups calls has sent the group: an in-process store never
-// does. It must not keep the Call, its slices or the bytes of its keys after it
-// returned.
+// A store decides every take of a call or returns an error, which always means "could not decide",
+// never "denied". After an error nothing was charged, except after [ErrUnknown], which means that
+// this is unknown. Decide may block until ctx is done, or until a store that groups calls has sent
+// the group; an in-process store never blocks. Decide must not keep the Call, its slices or the
+// bytes of its keys after it returned.
 type Store interface {
 	Decide(ctx context.Context, call *Call) error
 }
 
 // Errors that stores return, wrapped with what was being done.
 var (
-	// ErrNoStore says that the store is the zero value of its type, which keeps nothing.
+	// ErrNoStore means that the store is the zero value of its type.
 	ErrNoStore error = &wrongCall{"store that was not made by New"}
 
-	// ErrNoLimit says that a take carries no limit, or the zero Limit, which NewLimit did
-	// not make.
+	// ErrNoLimit means that a take has no limit, or the zero Limit, which NewLimit did not make.
 	ErrNoLimit error = &wrongCall{"take without a limit"}
 
-	// ErrNoKey says that a take carries an empty key, which would put strangers
-	// into one bucket.
+	// ErrNoKey means that a take has an empty key, which would put unrelated clients into one
+	// bucket.
 	ErrNoKey error = &wrongCall{"take without a key"}
 
-	// ErrMixedLimits says that one key stands twice in a call under the same
-	// algorithm with different numbers, or is both asked and changed, or both borrows
-	// and does not.
+	// ErrMixedLimits means that one key appears twice in a call under the same algorithm with
+	// different numbers, or is both asked and changed, or both borrows and does not.
 	ErrMixedLimits error = &wrongCall{"same key twice in one call with different limits or operations"}
 
-	// ErrSource says that a take borrows from what is not there or does more than ask.
-	ErrSource error = &wrongCall{"take borrows from what cannot lend"}
+	// ErrSource means that a take borrows from missing sources, or does more than ask.
+	ErrSource error = &wrongCall{"take borrows from takes that cannot be its sources"}
 
-	// ErrNoUndo says that a Settle does not say what it settles.
+	// ErrNoUndo means that a Settle lacks the decision that it settles.
 	ErrNoUndo error = &wrongCall{"settle without the decision that is settled"}
 
-	// ErrTime says that the time of a call is before 1970 or after MaxInstant.
+	// ErrTime means that the time of a call is before 1970 or after MaxInstant.
 	ErrTime error = &wrongCall{"time of the call out of range"}
 
-	// ErrUnknown says that a call may or may not have been charged, because its
-	// answer was lost. It is never retried.
+	// ErrUnknown means that a call may or may not have been charged, because its answer was lost.
+	// It is never retried.
 	ErrUnknown = errors.New("unknown whether the call was charged")
 )
 
@@ -167,8 +162,8 @@ func (c *Call) Check() error {
 	return nil
 }
 
-// SizeResults makes Results as long as Takes, and reuses its memory: what an element holds is
-// left over from earlier, until it is answered. Stores call it before they answer.
+// SizeResults makes Results as long as Takes, and reuses its memory. Elements keep old values until
+// the store sets them. Stores call it before they decide.
 func (c *Call) SizeResults() {
 	if cap(c.Results) < len(c.Takes) {
 		c.Results = make([]Decision, len(c.Takes))

@@ -24,8 +24,8 @@ func (l *StoreLimit) Used(st *State, now Instant) int64 {
 	return (*Limit)(l).usedAt(st, now)
 }
 
-// Expiry returns the instant from which the state is that of an untouched key, of which
-// no node is known either; 0 for one that is untouched already.
+// Expiry returns the instant from which the state is that of an untouched key without loans; 0 if
+// it is untouched already.
 func (l *StoreLimit) Expiry(st *State) Instant {
 	return (*Limit)(l).expiry(st)
 }
@@ -49,7 +49,7 @@ func (l *StoreLimit) Overdraws() bool {
 	return l.spec.Overdraw
 }
 
-// Reserves reports whether what is taken stays reserved until it is settled, see [Spec].
+// Reserves reports whether taken units stay reserved until they are settled, see [Spec].
 func (l *StoreLimit) Reserves() bool {
 	return l.spec.Reserve
 }
@@ -61,9 +61,9 @@ func (l *StoreLimit) Packed() bool {
 	return l.packed
 }
 
-// Pack returns the state of a packed limit as one word of at most 52 bits; 0 is an
-// untouched key. Of a state that carries the time of its last write it returns a larger
-// number, which says nothing else; so it does of a window that was moved to another time.
+// Pack returns the state of a packed limit as one word of at most 52 bits; 0 is an untouched key.
+// For a state with the time of its last write, or a window that was moved to another time, it
+// returns a larger number without further meaning.
 func (l *StoreLimit) Pack(st *State) uint64 {
 	return (*Limit)(l).pack(st)
 }
@@ -100,10 +100,10 @@ func (l *StoreLimit) WaitFor(st *State, old *Limit, now Instant, cost uint64) ti
 	return (*Limit)(l).waitFor(st, old, now, cost)
 }
 
-// Rebase turns a state that is right at from, by one clock, into the same state at to, by
-// another one: what was so long ago by the first is as long ago by the second. Windows,
-// blocks and steps that begin at multiples of time begin where the second clock says, so
-// what was taken in the present one counts in the present one. What is lent is forgotten.
+// Rebase converts a state that is right at from, by one clock, to the same state at to, by another
+// clock: ages stay the same. Windows, blocks and steps that begin at multiples of time begin at
+// those of the second clock, so units taken in the current one count in the current one. Loans are
+// dropped.
 func (l *StoreLimit) Rebase(st *State, from, to Instant) {
 	(*Limit)(l).rebase(st, from, to)
 }
@@ -116,9 +116,9 @@ func (l *StoreLimit) Leasable() bool {
 	return (*Limit)(l).leasable()
 }
 
-// Report tells a state what a node did with what it was lent, before anything else is
-// done to it. A state that the epoch does not know becomes one that may have been used.
-// It does nothing for limits that cannot be lent.
+// Report applies a node's report about its loan to a state, before any other operation. A state
+// that is unknown in the epoch becomes one that may have been used. It does nothing for limits that
+// cannot be lent.
 func (l *StoreLimit) Report(st *State, now Instant, a *Loan, e Epoch) {
 	(*Limit)(l).reportLoan(st, now, a, e)
 }
@@ -128,14 +128,14 @@ func (l *StoreLimit) Lend(st *State, now Instant, a *Loan, cost uint64, d *Decis
 	(*Limit)(l).lend(st, now, a, cost, d)
 }
 
-// Lending returns what is lent of a state under the limit at now, the oldest first, and in which
-// epoch it was lent; 0 if nothing ever was.
+// Lending returns the loans of a state under the limit at now, the oldest first, and the epoch in
+// which they were lent; 0 if there never was one.
 func (l *StoreLimit) Lending(st *State, now Instant) (epoch Instant, lent []Lent) {
 	return (*Limit)(l).lendingOf(st, now)
 }
 
-// StillLent leaves out of a list what is nothing, was written off by now, or has died with
-// its window.
+// StillLent removes from a list the loans that are empty, were written off by now, or have ended
+// with their window.
 func (l *StoreLimit) StillLent(list []Lent, now Instant) []Lent {
 	return (*Limit)(l).stillLent(list, now)
 }
