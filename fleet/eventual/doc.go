@@ -1,5 +1,5 @@
-// Package eventual lets each node of a fleet decide keys by itself, from what it knows of them, and
-// report them to the store afterwards. More than the limit may pass, but for an interval only.
+// Package eventual lets each node of a fleet decide keys from its own memory, and report them to
+// the store afterwards. More than the limit may pass, but for an interval only.
 //
 // A [Node] holds the keys of one process. It never blocks, starts no goroutine and has no clock, so
 // that package fleet/sim can simulate hundreds of them with lost messages, crashes and partitions.
@@ -14,12 +14,12 @@
 // taken here of all keys, in a few calls, and the answers contain what all nodes took. The node
 // adds its units that the store has not acknowledged to each answer.
 //
-// All units are debited. Where there was no room they become a debt, which is paid off before
-// anything passes again. So the excess happens once in a burst:
+// All units are debited. Units without room become a debt, which is paid off before anything passes
+// again. So the excess happens once in a burst:
 //
 //	(N-1) * (burst + rate*S)    with N nodes, each of which spends units that others have spent
-//	                            already; S is two intervals and two exchanges: until another node
-//	                            has reported, and until this node has the answer
+//	already; S is two intervals and two exchanges: until another node
+//	has reported, and until this node has the answer
 //	excess * S                  if that is less, with excess the units requested above the rate
 //
 // For windows the burst is the limit, on each side of an edge if S lies across one.
@@ -32,8 +32,8 @@
 // no call succeeds for longer than that, units may be charged twice. While the process lives they
 // are never lost.
 //
-// If the store cannot read the state of a key (see [stint.CorruptState]), it charges nothing of the
-// report. The node then divides the report. It sends the readable part at once, and repeats the
-// unreadable part until somebody repairs the state. Either the report or its parts are charged,
-// never both.
+// If the store cannot decode the state of a key (see [stint.CorruptState]), it charges nothing of
+// the report. The node then divides the report. It sends the decodable part at once, and repeats
+// the undecodable part until somebody repairs the state. Either the report or its parts are
+// charged, never both.
 package eventual

@@ -36,7 +36,7 @@ type entry struct {
 	unsent  int64         // units not sent to the store yet
 	since   stint.Instant // time of the first of them, by the store's clock
 	latest  system.Latest // latest time of a decision, by the node's clock
-	late    int64         // unsent units of a window before that of since
+	late    int64         // unsent units of a window before the window of since
 	lateAt  stint.Instant
 	slack   int64 // state.T minus that of the store's last answer, microseconds
 }

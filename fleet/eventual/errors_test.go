@@ -13,7 +13,7 @@ import (
 
 var errGone = errors.New("gone")
 
-// Without a guard the error of the store is that of the call, and nothing is kept of it.
+// Without a guard, Decide returns the store's error, and the node remembers nothing of it.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1, eventual.Options{})

@@ -27,7 +27,7 @@ const (
 	// clockStretch is how long an answer may set the clock.
 	clockStretch = stint.Instant(10 * time.Second / time.Microsecond)
 
-	// maxDelay is more than any answer takes. A clock that is further behind was set back, or is
+	// maxDelay is longer than any answer takes. A clock that is further behind was set back, or is
 	// that of another server.
 	maxDelay = int64(time.Second / time.Microsecond)
 )

@@ -19,8 +19,8 @@ func TestStaleTime(t *testing.T) {
 	testkit.StaleTime(t, open, take("a", bucket, 1), take("b", bucket, 1))
 }
 
-// Who brings the store's answer, and read the clock before others took what they did, gives back
-// nothing of it.
+// If a goroutine read the clock before other takes, and then applies the store's answer, nothing of
+// those takes is given back.
 func TestStaleAnswer(t *testing.T) {
 	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
 	now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

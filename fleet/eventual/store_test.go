@@ -21,7 +21,7 @@ var (
 	window = stint.MustLimit(stint.Spec{Requests: 1000, Per: time.Second, CarryDebt: true})
 )
 
-// start runs so many nodes until the test ends.
+// start runs n nodes until the test ends.
 func start(t testing.TB, n int, o eventual.Options) *testkit.Fleet[*eventual.Store] {
 	t.Helper()
 	return startOn(t, memory.New(memory.Options{}), n, o)
@@ -40,7 +40,7 @@ func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
 // pass lets time pass, in a bubble.
 func pass(d time.Duration) { time.Sleep(d) } // by the clock of a bubble
 
-// One node decides like the store itself, and tells it all.
+// One node decides like the store itself, and reports everything to it.
 func TestAlone(t *testing.T) {
 	for _, limit := range []*stint.Limit{fast, window} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// garbled is a store that cannot read the states of keys which begin with what it says.
+// garbled is a store that cannot decode the states of keys with its prefix.
 type garbled struct {
 	stint.Store
 	bad  atomic.Pointer[string]
@@ -119,7 +119,7 @@ func undecodable(t *testing.T, bad string, told bool, limit *stint.Limit) {
 	}
 }
 
-// left wants the store to say that so many units are left of a key, though it may be garbled.
+// left fails the test unless the store, garbled or not, has that many units of a key left.
 func (g *garbled) left(t *testing.T, key stint.Key, limit *stint.Limit, want int64) {
 	t.Helper()
 	if n := testkit.Decide(t, g.Store, stint.Take{Key: key, Limit: limit})[0].Remaining; n != want {

@@ -18,8 +18,8 @@ func versions(was, is stint.Coordination) (before, after *stint.Terms) {
 		&stint.Terms{Domain: "api", Rule: "r", Limit: limit, Coordination: is}
 }
 
-// When a rule is gossip no more, nodes together debit the store with what is used, each with
-// as much as it took; a node that is gone is answered for by the others.
+// When a rule is no longer gossip, the nodes together debit the store with the used units, each
+// with those that it took. For a node that has ended, the others do so.
 func TestLeave(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -60,7 +60,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// take takes so many units of a key under a version of a rule, and returns how many are left.
+// take takes units of a key under a version of a rule, and returns the remaining ones.
 func take(t *testing.T, s stint.Store, by *stint.Terms, cost uint32) int64 {
 	t.Helper()
 	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: by.Limit, Cost: cost, Handling: &stint.Handling{Terms: by}}}}
@@ -110,7 +110,8 @@ func (s slow) Decide(ctx context.Context, call *stint.Call) error {
 	return err
 }
 
-// What the store says is used counts from when it said so: nothing comes back for its way.
+// The used units in the store's answer count from the time of the answer: nothing is refilled for
+// the time that it travelled.
 func TestChangeSlow(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
 	strict := &stint.Terms{Domain: "api", Rule: "r", Limit: limit, Coordination: stint.Strict}

@@ -70,7 +70,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// spreads says how long it takes until all know what one took.
+// spreads measures how long it takes until all nodes count a take of one.
 func (f *fleet) spreads(t *testing.T) {
 	const times = 10
 	day := stint.MustLimit(stint.Spec{Requests: 100, Per: 24 * time.Hour, CarryDebt: true})

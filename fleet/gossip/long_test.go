@@ -9,7 +9,7 @@ import (
 	"stint/fleet/gossip/wire"
 )
 
-// many are so many keys that what is known of them is no one message.
+// many is a number of keys whose counts do not fit into one message.
 const many = 6000
 
 func keyOf(i int) stint.Key { return stint.Key(fmt.Sprintf("api/user=customer-%0100d", i)) }
@@ -40,8 +40,8 @@ func (f *nodesOf) wrong(at int, l *stint.Limit) (n int) {
 	return n
 }
 
-// An answer that is too long for one message is cut: who asked knows all once each part is
-// here, in any order and however often, and not before; a part that is lost is asked for again.
+// An answer that is too long for one message is split. The receiver uses it once all parts have
+// arrived, in any order and however often, and not before. It asks again for a lost part.
 func TestLongAnswer(t *testing.T) {
 	day := stint.MustLimit(stint.Spec{Requests: 100, Per: stint.MaxPer, CarryDebt: true})
 	for _, row := range []struct {

@@ -30,7 +30,7 @@ func (f *nodesOf) meet(a, b int) {
 	f.list[b].AddPeer(f.list[a].id)
 }
 
-// send brings messages of a node to those they are for, and the answers back.
+// send delivers the messages of a node, and the answers to it.
 func (f *nodesOf) send(from int, list []Message) {
 	for _, m := range list {
 		for to, n := range f.list {
@@ -156,8 +156,8 @@ func TestLateAnswerOfWhoLeft(t *testing.T) {
 	}
 }
 
-// A node that has heard but one message of a busy node, and knows nothing of what came before
-// that, gives a newcomer no reason to take all of it for news.
+// A node that has received only one message of a busy node, and none of those before, does not make
+// a new node count all of that node's units as new.
 func TestHistoryIsNoNews(t *testing.T) {
 	l := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100})
 	f := newNodes(t, 3)
@@ -190,7 +190,7 @@ func TestHistoryIsNoNews(t *testing.T) {
 	}
 }
 
-// News of a limit that holds nothing, which no node sends, are refused.
+// Counts of a limit of zero, which no node sends, are refused.
 func TestNewsOfNothing(t *testing.T) {
 	f := newNodes(t, 1)
 	none := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 0, Per: 10 * time.Second})

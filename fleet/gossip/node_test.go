@@ -112,7 +112,7 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-// take asks a node and says whether all may pass.
+// take asks a node and reports whether all takes pass.
 func (f *fleet) take(i int, takes ...stint.Take) bool {
 	f.Helper()
 	call := stint.Call{Takes: takes}

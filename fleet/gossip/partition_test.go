@@ -92,8 +92,8 @@ func TestStoodStill(t *testing.T) {
 	}
 }
 
-// An answer that waited while its asker stood still is none of now either: what it tells came
-// back since. Who asks after that is answered.
+// An answer that waited while its receiver was frozen does not count either: units were refilled
+// since. A repeated query is answered.
 func TestAnswerThatWaited(t *testing.T) {
 	f := newFleet(t, 15, 2)
 	ask := func(key stint.Key) *gossip.Query {

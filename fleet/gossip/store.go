@@ -30,7 +30,7 @@ type Peers interface {
 	// Run looks for other nodes until ctx is done.
 	Run(ctx context.Context)
 
-	// Close tells the other nodes that this one leaves, and stops.
+	// Close announces to the other nodes that this one leaves, and stops.
 	Close()
 }
 

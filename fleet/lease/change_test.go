@@ -19,8 +19,8 @@ func under(t *stint.Terms, cost uint32) stint.Take {
 	return stint.Take{Key: "a", Limit: t.Limit, Cost: cost, Handling: &stint.Handling{Terms: t}}
 }
 
-// A key whose rule is leased no longer, or under other numbers, is given home at once, and no
-// later message speaks of it under the old ones; one whose rule stays as it is stays.
+// If a key's rule is no longer leased, or has other numbers, the node returns its units at once,
+// and no later message has the old numbers. If the rule stays, so do the units.
 func TestChange(t *testing.T) {
 	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10_000, Per: time.Second, Burst: 600})
 	for _, test := range []struct {

@@ -136,7 +136,7 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 	e.unanswered, e.recall = false, a.Recall
 	kept := min(e.takeBackLocked(), int64(a.Held))
 	if a.Began != e.epoch {
-		if e.epoch = a.Began; !a.KeptAfterLoss { // else a.Held says what the store still knows of
+		if e.epoch = a.Began; !a.KeptAfterLoss { // else a.Held is the number that the store still counts
 			kept = 0
 		}
 	}

@@ -26,7 +26,7 @@ func TestClocksNoticeJumps(t *testing.T) {
 	}
 }
 
-// Each reading is what time.Now says, but for what passes between the two.
+// Each reading equals time.Now, except for the time between the two calls.
 func TestClocksAgree(t *testing.T) {
 	c := clocks{start: time.Now()}
 	c.both()

@@ -19,7 +19,7 @@ import (
 // thousand passes 1,000 and hardly refills while a test runs.
 var thousand = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: stint.MaxPer})
 
-// start runs so many nodes until the test ends.
+// start runs n nodes until the test ends.
 func start(t *testing.T, n int) *testkit.Fleet[*lease.Store] {
 	t.Helper()
 	return testkit.StartFleet(t, memory.New(memory.Options{}), n, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
@@ -29,8 +29,8 @@ func take(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
 	return stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}}}
 }
 
-// Eight nodes with eight callers each let pass exactly what the limit says, to the last
-// unit, and ask the store for few of them.
+// Eight nodes with eight callers each let pass exactly the limit, to the last unit, and ask the
+// store for few of the takes.
 func TestExactTogether(t *testing.T) {
 	for _, limit := range []*stint.Limit{thousand, stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer})} {
 		t.Run(limit.Algorithm().String(), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestExactTogether(t *testing.T) {
 	}
 }
 
-// A busy key is decided here, and what is not used comes home.
+// The node decides a busy key, and returns its unused units.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)
@@ -98,8 +98,8 @@ var fast = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10
 // pass lets time pass, in a bubble.
 func pass(d time.Duration) { time.Sleep(d) } // by the clock of a bubble
 
-// A flood on a key that is used up costs the store a handful of calls a second, and every
-// refusal says when it ends.
+// Many takes of a used up key cost only a few calls of the store each second, and every denial has
+// the time until units are available.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)
@@ -118,7 +118,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// A take larger than what is here is decided by the store, with what is here.
+// The store decides a take larger than the node's units, and gets those units back first.
 func TestLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)
@@ -176,14 +176,14 @@ func TestTogether(t *testing.T) {
 				t.Fatalf("call %d: %+v", i, got)
 			}
 		}
-		pass(3 * time.Second) // everything comes home
+		pass(3 * time.Second) // all units are returned
 		if d := f.Decide(t, 0, take("b", thousand, 0))[0]; d.Remaining != 998 {
 			t.Errorf("two calls passed, and of the other key %d are left of 1,000", d.Remaining)
 		}
 	})
 }
 
-// While the store fails what is held is spent, and then its error is the answer.
+// While the store fails, the node first spends its units, and then returns the store's error.
 func TestAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)
@@ -215,7 +215,7 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// What a lease holds dies with it, by either clock.
+// The units of a lease end with it, by either clock.
 func TestClocks(t *testing.T) {
 	for _, jump := range []struct {
 		name string
@@ -272,7 +272,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A node whose ask had no answer repeats it, and holds what it was granted by the first.
+// A node repeats an ask without an answer, and gets the units that the first ask was granted.
 func TestRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)
@@ -316,8 +316,8 @@ func ExampleStore() {
 	// Output: 100 of 1000 passed
 }
 
-// Of a limit of thousands of millions a node holds as much of it as it uses, and what it does
-// not use comes home, to the last unit.
+// Of a limit of billions a node holds about as many units as it uses, and returns unused ones, to
+// the last unit.
 func TestLargeComesHome(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Requests: 4_000_000_000, Per: 24 * time.Hour})
 	synctest.Test(t, func(t *testing.T) {

@@ -46,7 +46,7 @@ func (g *garbled) Decide(ctx context.Context, call *stint.Call) error {
 	return bad
 }
 
-// A message in which the store cannot read one key brings all others what they are lent.
+// A message with one key that the store cannot decode still lends units of all other keys.
 func TestUndecodable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &garbled{Store: memory.New(memory.Options{})}
@@ -100,7 +100,7 @@ func TestUndecodableWhole(t *testing.T) {
 		takes       []stint.Take
 		fail        error
 		undecodable []int
-		spent       int64 // of what is held here
+		spent       int64 // from the units of this node
 		left        int64 // of the key "cold"
 	}{
 		{"all can be read", []stint.Take{held, cold("cold")}, nil, nil, 2, 997},

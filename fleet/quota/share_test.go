@@ -86,7 +86,7 @@ func (f *fixture) change(all ...*stint.Terms) {
 // spec is a bucket of 100 that refills one unit each 100 ms.
 var spec = stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 100}
 
-// divided are terms of two nodes with so many units each of a limit of 100.
+// divided returns terms of two nodes, each with a share of a limit of 100.
 func divided(burst uint32) *stint.Terms {
 	part := spec
 	part.Burst, part.Requests, part.Per = burst, 1, 5*time.Second/time.Duration(burst)*2
@@ -123,7 +123,7 @@ func TestPart(t *testing.T) {
 	if d := f.take(rule, "k", 1); !d.Allowed || d.Own || d.Limit != 100 || d.Remaining != 79 {
 		t.Errorf("at first the store decides: %+v", d)
 	}
-	f.pass(11 * time.Second) // eleven units of the part, which holds ten
+	f.pass(11 * time.Second) // eleven units of the share, which has ten
 	f.asks = 0
 	for i := range 10 {
 		if d := f.take(rule, "k", 1); !d.Allowed || !d.Own || d.Limit != 100 || d.Remaining != int64(89-i) {
@@ -158,7 +158,7 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// A part of a window passes no more than it holds in any stretch as long as the window.
+// A share of a window passes at most its units in any interval as long as the window.
 func TestPartOfWindow(t *testing.T) {
 	f := newFixture(t)
 	f.away = true
@@ -384,7 +384,7 @@ func TestChangeHoldsBack(t *testing.T) {
 	}
 }
 
-// Where there are too many keys some parts count as empty, and none as full.
+// If there are too many keys some shares count as used up, and none as full.
 func TestTooManyKeys(t *testing.T) {
 	f := newFixture(t)
 	f.Store = quota.New(f, quota.Options{Keys: 64, Clock: func() stint.Instant { return f.now }})

@@ -27,7 +27,7 @@ func TestUndecodable(t *testing.T) {
 		name        string
 		takes       []stint.Take
 		undecodable []int
-		part        int64 // what is left of the part
+		part        int64 // the rest of the share
 		left        int64 // of the key "good"
 	}{
 		{"all can be read", []stint.Take{own, other("good")}, nil, 8, 9},

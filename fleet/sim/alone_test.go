@@ -6,16 +6,15 @@ import (
 	"stint/fleet/sim"
 )
 
-// TestAlone: where nodes decide alone, whatever becomes of nodes, messages and clocks, no
-// more passes too much than the bound says, for what was heard and what was asked for in
-// that history.
+// TestAlone: when nodes decide alone, whatever happens to nodes, messages and clocks, no more
+// passes than the bound for the messages and the takes of that history.
 func TestAlone(t *testing.T) {
 	n := max(1, *histories/2)
 	if testing.Short() {
 		n = max(1, n/60)
 	}
 	for mode, never := range map[sim.Mode][]string{
-		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away", "Undecodable", "Idled", "Returned"}, // there is no store, and nobody asks what time it is
+		sim.Gossip:   {"Jumped", "Emptied", "Forgot", "Away", "Undecodable", "Idled", "Returned"}, // there is no store, and so nobody reads its clock
 		sim.Asking:   {"Jumped", "Emptied", "Forgot", "Away", "Undecodable", "Idled", "Returned"},
 		sim.Eventual: {"Jumped", "Idled", "Returned"},
 	} {

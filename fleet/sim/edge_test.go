@@ -9,9 +9,9 @@ import (
 	"stint/fleet/sim"
 )
 
-// TestEdge is the worst that nodes which decide alone can do: each spends all it may before
-// it hears of anybody, of a bucket a burst and what comes in, of windows one on either side
-// of an edge. That is what the bound says, and it is nearly reached.
+// TestEdge is the worst case for nodes that decide alone: each spends as much as possible before it
+// receives any count: for a bucket the burst and the refill, for windows one limit on either side
+// of an edge. That is the bound, and the test nearly reaches it.
 func TestEdge(t *testing.T) {
 	const nodes = 10
 	for _, mode := range []sim.Mode{sim.Gossip, sim.Eventual} {

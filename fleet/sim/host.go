@@ -105,7 +105,7 @@ func (p *host) freezeClocks() {
 	p.mono, p.wall, p.since = m.Mono, m.Wall, p.w.now
 }
 
-// holdsUnits returns 1 if the process holds anything, for counting.
+// holdsUnits returns 1 if the process has any units, for counting.
 func (p *host) holdsUnits() int {
 	if p.node == nil || p.node.held() == 0 {
 		return 0

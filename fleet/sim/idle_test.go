@@ -6,10 +6,9 @@ import (
 	"stint/fleet/sim"
 )
 
-// TestIdle: where some nodes are asked for nothing for so long that they forget, are cut off or
-// stand still meanwhile, and come back, no more passes too much than the bound says. Of what
-// all together owe when they have met again nodes of gossip remember most, and they take
-// nothing for used that was not.
+// TestIdle: nodes without takes for so long that they drop their keys, or that are cut off or
+// frozen meanwhile, come back. No more passes than the bound. After all nodes have met again,
+// gossip nodes have most of the total debt, and count nothing as used that was not.
 func TestIdle(t *testing.T) {
 	n := max(1, *histories/4)
 	if testing.Short() {

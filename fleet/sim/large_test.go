@@ -21,7 +21,7 @@ func TestLarge(t *testing.T) {
 		o := sim.Options{
 			Seed: 1, Nodes: nodes, Limit: stint.MustLimit(spec), Keys: 1, Length: length,
 			Network: sim.Network{Least: time.Millisecond, Most: 3 * time.Millisecond},
-			Demand: func(r *rand.Rand, ask func(sim.Take)) { // twice as much as there is, then what is left, by ever smaller takes
+			Demand: func(r *rand.Rand, ask func(sim.Take)) { // twice the limit, then the rest, by ever smaller takes
 				for at := time.Duration(0); at < length-last; at += time.Millisecond {
 					ask(sim.Take{At: at, Node: r.IntN(nodes), Cost: 1 + r.Uint32N(spec.Requests/1500), With: -1})
 				}

@@ -8,8 +8,8 @@ import (
 	"stint/fleet/sim"
 )
 
-// naive is a ledger that makes the usual mistake: what is lent was taken, and the bucket
-// refills all the same.
+// naive is a ledger with the usual mistake: it counts lent units as taken, and the bucket refills
+// all the same.
 func naive() sim.Ledger {
 	lent := map[*stint.State]map[uint64]uint64{} // the last ask of each node
 	return func(limit *stint.Limit, st *stint.State, now stint.Instant, cost uint64, a *stint.Loan, e stint.Epoch) stint.Decision {
@@ -35,8 +35,7 @@ func naive() sim.Ledger {
 	}
 }
 
-// asks changes what a node tells before the store's own ledger reads it, and what that
-// answers.
+// asks changes a node's message before the store's own ledger reads it, and the answer.
 func asks(before, after func(st *stint.State, a *stint.Loan)) sim.Ledger {
 	return func(limit *stint.Limit, st *stint.State, now stint.Instant, cost uint64, a *stint.Loan, e stint.Epoch) stint.Decision {
 		seq := a.Seq
@@ -98,8 +97,8 @@ func forgetful() sim.Ledger {
 	}
 }
 
-// TestMutants: whoever makes one of the mistakes that leases invite is found out, in a few
-// of the histories that the code itself passes.
+// TestMutants: each typical mistake of leases is detected, in a few of the histories that the real
+// code passes.
 func TestMutants(t *testing.T) {
 	ledger := func(make func() sim.Ledger) func(*sim.Options) {
 		return func(o *sim.Options) { o.Ledger = make() }

@@ -32,10 +32,9 @@ func (n *naive) decide(q *request) {
 	}
 }
 
-// overwriting is a process that decides alone and tells the store, and makes the usual
-// mistakes: what the store says takes the place of all that is known here, also of what was
-// taken since it was told; what it could not be told is forgotten; and what comes to it twice
-// counts twice.
+// overwriting is a process that decides alone and reports to the store, with the usual mistakes: an
+// answer of the store replaces all that it has, also takes since its report; a report that fails is
+// dropped; and a report that arrives twice counts twice.
 type overwriting struct{ naive }
 
 func newOverwriting(p *host) node {
@@ -54,9 +53,9 @@ func (n *overwriting) tick() time.Duration {
 	return 100 * time.Millisecond
 }
 
-// adding is a process that decides alone and tells the others, and makes the usual mistake:
-// it tells what was taken since the last time and not how much in all, and whoever hears it
-// adds it. What is lost is never heard of, and what comes twice counts twice.
+// adding is a process that decides alone and reports to the others, with the usual mistake: it
+// sends the takes since the last report and not their total, and the receiver adds them. A lost
+// report is never made up for, and one that arrives twice counts twice.
 type adding struct{ naive }
 
 func newAdding(p *host) node {
@@ -88,8 +87,7 @@ func used(w *world, st *stint.State) int64 {
 	return int64(d.ResetAfter.Seconds() * float64(w.Limit.Spec().Requests) / w.Limit.Spec().Per.Seconds())
 }
 
-// through goes through a history, and returns too by how many units nodes differ in the end
-// about what is used.
+// through runs a history, and also returns by how many units the nodes' counts differ at the end.
 func through(o Options) (Result, int64) {
 	w := newWorld(&o)
 	var all []int64
@@ -110,9 +108,10 @@ func through(o Options) (Result, int64) {
 	return w.result(), slices.Max(all) - slices.Min(all)
 }
 
-// TestNaive: who forgets what the store did not acknowledge, or never hears of what was lost,
-// lets pass more than the bound says; who counts what comes twice lets pass too little, or
-// drifts apart from the others without end. The modes do neither, in the same histories.
+// TestNaive: a process that drops reports the store did not acknowledge, or never makes up for lost
+// ones, lets more pass than the bound. A process that counts a report twice lets too little pass,
+// or its counts differ from the others' without a bound. The real modes do neither, in the same
+// histories.
 func TestNaive(t *testing.T) {
 	const nodes = 5
 	for _, row := range []struct {

@@ -9,9 +9,9 @@ import (
 	"stint/fleet/sim"
 )
 
-// TestStale is how long S really is: where nodes tell each other, an interval and a message;
-// where they tell the store, an interval until that knows and one more until it is asked,
-// and both exchanges. Lost messages make it longer.
+// TestStale measures S: for nodes that report to each other, an interval and a message; for nodes
+// that report to the store, an interval until the store has the report and one more until the other
+// node asks, and both exchanges. Lost messages make it longer.
 func TestStale(t *testing.T) {
 	const nodes, length, interval = 10, 20 * time.Second, 100 * time.Millisecond
 	network := sim.Network{Least: time.Millisecond, Most: 5 * time.Millisecond}
@@ -76,8 +76,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestStoreAway: while the store is away nodes go on by themselves for three intervals, and
-// then do what the rule says, which is deny here.
+// TestStoreAway: while the store is away nodes decide alone for three intervals, and then by the
+// rule's failure policy, which is deny here.
 func TestStoreAway(t *testing.T) {
 	const length, nodes = 10 * time.Second, 4
 	o := sim.Options{

@@ -194,8 +194,8 @@ func TestKeptAfterLoss(t *testing.T) {
 		n, above.Load(), restarted.Load(), all.Asked, all.Local, all.Admitted, all.Central, all.Seen)
 }
 
-// TestDivided: where each node has a part to itself, nobody gets more than the limit either,
-// however long nodes are cut off from the store and whoever dies, and the parts go on.
+// TestDivided: with a share for each node, no more than the limit passes either, however long nodes
+// are cut off from the store and whichever of them end, and the shares continue to work.
 func TestDivided(t *testing.T) {
 	n := max(1, *histories/8)
 	if testing.Short() {

@@ -40,8 +40,8 @@ func listen(t *testing.T, silence func(net.Conn)) *net.TCPAddr {
 	return l.Addr().(*net.TCPAddr)
 }
 
-// A node that stands still, and takes no more than its machine has room for, holds up neither
-// the messages to it for ever nor the end.
+// A frozen node, which receives only what its machine buffers, does not block messages to it
+// forever, nor the stop of the sender.
 func TestFrozenPeer(t *testing.T) {
 	m := New(Options{Addr: "127.0.0.1:0"})
 	m.sendTimeout = 50 * time.Millisecond

@@ -27,7 +27,7 @@ type node struct {
 	stop    func()
 }
 
-// start starts a node that joins others, and tells them soon.
+// start starts a node that joins others, with a short interval.
 func start(t testing.TB, key []byte, join ...*node) *node {
 	t.Helper()
 	return startAt(t, key, 20*time.Millisecond, join...)
@@ -174,7 +174,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("the new node believes that %d are left", left)
 		}
 		d.take(t, stint.Take{Key: "x", Limit: day, Cost: 5})
-		d.stop() // and tells that
+		d.stop() // and announces that
 		until(t, "what the leaving node took", func() bool { return a.left(t, "x") == 65 })
 		until(t, "that it has left", func() bool { return a.Stats().Peers == 2 })
 	})

@@ -70,7 +70,7 @@ func (all nodes) stats() (s gossip.Stats) {
 	return s
 }
 
-// load has all nodes take so often a second each, of so many keys, and says what was told.
+// load lets all nodes take units at a rate each, of several keys, and returns what was sent.
 func (all nodes) load(t testing.TB, keys, each int) {
 	const length = 3 * time.Second
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100000, Per: time.Second, Burst: 100000})
@@ -114,7 +114,7 @@ func (all nodes) load(t testing.TB, keys, each int) {
 		told/3/float64(len(all)), told/pairs/float64(len(all)-1), after.Repairs-before.Repairs)
 }
 
-// spread says how long it takes until all know what one took.
+// spread measures how long it takes until all nodes count a take of one.
 func (all nodes) spread(t testing.TB) {
 	const times = 20
 	var sum, worst time.Duration
@@ -133,7 +133,7 @@ func (all nodes) spread(t testing.TB) {
 	t.Logf("%3d nodes: all know after %v, at most %v", len(all), (sum / times).Round(time.Millisecond), worst.Round(time.Millisecond))
 }
 
-// asks says what a take costs that asks all.
+// asks measures the cost of a take that asks all peers.
 func (all nodes) asks(t testing.TB) {
 	const times = 200
 	before := all.stats()

@@ -9,8 +9,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// parse reads a message as Receive does, and does nothing with what it says. What a node
-// keeps of it is bounded by the memory of its keys.
+// parse reads a message like Receive, and does nothing with it. The memory of its keys bounds what
+// a node keeps of it.
 func parse(message []byte, now stint.Instant) error {
 	r := NewReader(message)
 	kind := KindOf(r.Cut(2))
