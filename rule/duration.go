@@ -41,6 +41,6 @@ func ParseUnit(name string) (Unit, bool) {
 	return Unit{}, false
 }
 
-// ParseDuration reads a duration in Go's form, such as 1h30m or 250ms, and also days (d, 24
+// ParseDuration parses a duration in Go's form, for example 1h30m or 250ms, and also days (d, 24
 // hours) and weeks (w). Negative durations are an error.
 func ParseDuration(written string) (time.Duration, error) { return text.ParseDuration(written) }

@@ -81,7 +81,7 @@ type Warning struct {
 	ID   string // the kind of warning; stable between versions
 	File string
 	Line int
-	Rule string // name of the rule, "" where it concerns none
+	Rule string // name of the rule, "" if it concerns none
 	Text string
 	Hint string
 }

@@ -17,8 +17,8 @@ type Listed struct {
 	// Exempt: the request passes and nothing is counted. Otherwise it is denied.
 	Exempt bool
 
-	// Status is the status of the answer to a denied HTTP request: 403, or 429 if the file says
-	// so.
+	// Status is the status of the response to a denied HTTP request: 403, or 429 if the file sets
+	// it.
 	Status int
 
 	// File and Line are the place of the element.
@@ -29,7 +29,7 @@ type Listed struct {
 	// looked up. If both are "", the client's address is.
 	Header, Key string
 
-	// Set holds the values. Networks is set if the client's address is looked up, else nil.
+	// Set has the values. Networks is set if the client's address is looked up, else nil.
 	Set      Set
 	Networks Networks
 }

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// KeySecret protects the values of api_key and cookie in keys. Rules and lists hold the SHA-256
-// of such a value, and somebody who can read the store could guess values and compare. With a
-// KeySecret keys hold the HMAC-SHA-256 of that hash instead, which nobody can compute without the
+// KeySecret protects the values of api_key and cookie in keys. Rules and lists have the SHA-256 of
+// such a value, and an attacker who can read the store could guess values and compare. With a
+// KeySecret keys have the HMAC-SHA-256 of that hash instead, which nobody can compute without the
 // secret.
 //
 // All nodes that share counts need the same secret. It is safe for concurrent use.

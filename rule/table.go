@@ -70,7 +70,7 @@ func (d *Domain) Name() string { return d.name }
 func (d *Domain) File() string { return d.file }
 
 // Atomic reports whether all limits of one call are decided together, all or none. It is true
-// unless the file says `atomic: false`.
+// unless the file has `atomic: false`.
 func (d *Domain) Atomic() bool { return d.atomic }
 
 // HasHTTP reports whether the domain has an http section, which describes HTTP requests.
@@ -114,7 +114,7 @@ type Rule struct {
 	// units tell which requests are over.
 	Tally *stint.Limit
 
-	// Answers is set for `count: responses` and holds the statuses that are charged; nil: every
+	// Answers is set for `count: responses` and has the statuses that are charged; nil: every
 	// request is charged at once.
 	Answers *Answers
 
@@ -226,8 +226,8 @@ const (
 	Gossip = stint.Gossip
 )
 
-// Mode returns the coordination in force: the one in the file, or Strict if it does not work with
-// this limit.
+// Mode returns the coordination that applies: the one in the file, or Strict if it does not work
+// with this limit.
 func (r *Rule) Mode() Coordination {
 	fits := r.Answers == nil
 	switch r.Coordination {

@@ -55,7 +55,7 @@ type fileCompiler struct {
 	atomic    *strictyaml.Value // the word in the file, nil if it is absent
 	first     *domain           // the domain that this file extends; nil: it begins one
 	warnings  []rule.Warning
-	folder    string        // where files of lists and keys are
+	folder    string        // folder of list and key files
 	files     []Source      // files of lists and keys, as they were read
 	errors    []*rule.Error // faults in those files
 }

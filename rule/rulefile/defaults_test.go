@@ -35,8 +35,8 @@ func TestDefaultsOfModes(t *testing.T) {
 	}
 }
 
-// Where after_loss is not given, a leased key is kept after a loss if it takes more than a minute to
-// be whole again.
+// Without after_loss, a leased key is kept after a loss if it takes more than a minute to be full
+// again.
 func TestDefaultAfterLoss(t *testing.T) {
 	for _, test := range []struct {
 		limit string

@@ -70,7 +70,7 @@ func pathOf(n *rule.Node) []rule.Level {
 	return n.Path
 }
 
-// where returns the line of a node, with the file if it is another one.
+// where returns the line of a node, with the file if it is in another one.
 func (f *fileCompiler) where(n *rule.Node) string {
 	if n.File == f.domain.File {
 		return fmt.Sprintf("line %d", n.Line)

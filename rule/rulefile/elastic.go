@@ -167,7 +167,8 @@ func (f *fileCompiler) named(name string) []*rule.Rule {
 	return rules
 }
 
-// noPool reports that no rule has the name. It says nothing if a rule with a fault might have it.
+// noPool reports that no rule has the name. It reports nothing if a rule with a fault might have
+// it.
 func (f *fileCompiler) noPool(b borrower, name string) {
 	if f.refused {
 		return

@@ -6,8 +6,8 @@ import (
 	"stint/rule"
 )
 
-// envoyWords are all words of envoyproxy/ratelimit. That program accepts each of them in any
-// place, so files that work there may have some in places where they mean nothing.
+// envoyWords are all words of envoyproxy/ratelimit. That program accepts each of them in any place,
+// so files for it may have some in places where they have no meaning.
 var envoyWords = []string{
 	"domain", "descriptors", "key", "value", "rate_limit", "unit", "requests_per_unit", "unlimited", "shadow_mode", "quota_mode",
 	"name", "replaces", "detailed_metric", "value_to_metric", "share_threshold", "metadata",

@@ -14,8 +14,8 @@ func parseAs(envoy bool, text string) (*rule.Table, error) {
 	return rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(text), Envoy: envoy})
 }
 
-// A file that envoyproxy/ratelimit accepts is accepted with warnings in Envoy mode and means the
-// same as there. In the ordinary mode it is refused.
+// A file that envoyproxy/ratelimit accepts is accepted with warnings in Envoy mode, with the same
+// meaning. In the ordinary mode it is refused.
 func TestEnvoyLetsPass(t *testing.T) {
 	const user = "domain: d\ndescriptors:\n- key: user\n"
 	const five = "  rate_limit: {unit: day, requests_per_unit: 5}\n"

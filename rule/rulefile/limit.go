@@ -203,14 +203,14 @@ func (l *limit) readUnit(v strictyaml.Value) {
 	} else if d, err := rule.ParseDuration(text); err == nil && d > 0 {
 		hint = fmt.Sprintf("write per: %s", text)
 	}
-	if l.loose { // beside `unlimited` the unit means nothing
+	if l.loose { // the unit has no meaning beside `unlimited`
 		l.noUnit = func() { l.fail(v, fmt.Sprintf("unknown unit %q", text), hint) }
 		return
 	}
 	l.fail(v, fmt.Sprintf("unknown unit %q", text), hint)
 }
 
-// unitNamed returns the unit that a text such as minutes, sec or h means.
+// unitNamed returns the unit for a text such as minutes, sec or h.
 func unitNamed(text string) *rule.Unit {
 	text = strings.ToLower(text)
 	short := map[string]string{

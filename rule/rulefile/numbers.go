@@ -130,7 +130,7 @@ func oneOf(list []stint.Algorithm) string {
 	return strings.Join(words, " or ")
 }
 
-// later returns the value that stands further down in the file.
+// later returns the value that is further down in the file.
 func later(a, b strictyaml.Value) strictyaml.Value {
 	if a.Line() > b.Line() {
 		return a

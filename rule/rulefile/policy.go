@@ -84,8 +84,9 @@ func (p *policy) inherit() policy {
 const longestUsedUp = time.Minute
 
 // keptAfterLoss reports whether the keys of a leased limit are kept after the store lost its data.
-// Where after_loss is not given, it is used_up for limits that are whole again within a minute, so
-// that nothing passes beyond them, and kept for longer ones, which a restart would close for hours.
+// The default of after_loss is used_up for limits that are full again within a minute, so that
+// nothing passes beyond them, and kept for longer ones, which a restart would otherwise deny for
+// hours.
 func (l *limit) keptAfterLoss() bool {
 	switch {
 	case l.coordination != rule.Leased || l.unlimited:

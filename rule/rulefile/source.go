@@ -19,7 +19,7 @@ type Source struct {
 	Name string
 	Data []byte
 
-	// Folder is where the files of lists and keys are that the rules name. "": such rules are
+	// Folder is the folder of the list and key files that the rules refer to. "": such rules are
 	// refused.
 	Folder string
 
@@ -53,7 +53,7 @@ func Parse(sources ...Source) (*rule.Table, error) {
 // It follows links and reads each file once, so a mounted Kubernetes volume works.
 func Load(paths ...string) (*rule.Table, error) { return LoadAs(Reading{}, paths...) }
 
-// Reading holds options for LoadAs.
+// Reading has options for LoadAs.
 type Reading struct {
 	Merge bool // see Source.Merge
 	Envoy bool // see Source.Envoy
