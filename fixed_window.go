@@ -146,7 +146,7 @@ func (l *Limit) windowMost(st *State, start, used int64) int64 {
 }
 
 // windowSub gives cost units back to a window that ends at end. If end is 0, it lowers what is
-// used now.
+// used now. Units that are lent stay charged: only the node that has them can give them back.
 func (l *Limit) windowSub(st *State, now, cost, end int64) {
 	if start, _ := l.windowOf(st, now); start != st.T {
 		if !l.carries(st) {
@@ -155,7 +155,7 @@ func (l *Limit) windowSub(st *State, now, cost, end int64) {
 		st.T, st.N = start, l.windowUsed(st, now)
 	}
 	if end == 0 || end == l.windowEnd(st.T) {
-		st.N = max(0, st.N-cost)
+		st.N = max(min(st.N, st.lending.lent()), st.N-cost)
 	}
 }
 

@@ -274,6 +274,22 @@ func TestLendAfterLoss(t *testing.T) {
 	}
 }
 
+// A refund gives back no unit that a node was lent and may still spend: of a window that has passed
+// 10 and lent 12, whatever is given back leaves 88.
+func TestRefundBesideLoan(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Hour})
+	var st stint.State
+	a := stint.Loan{Node: 1, Seq: 1, Want: 50}
+	limit.ForStores().Report(&st, zero, &a, stint.Epoch{Began: zero})
+	d := limit.Take(&st, zero, 10)
+	limit.ForStores().Lend(&st, zero, &a, 10, &d)
+	for range 2 {
+		if d := limit.Refund(&st, zero, 50, nil); a.Grant != 12 || d.Remaining != 88 {
+			t.Errorf("%d lent, and %d remain after a refund of 50, want 12 and 88", a.Grant, d.Remaining)
+		}
+	}
+}
+
 // A lease of the epoch before is void, unless the key is kept after a loss: then the store takes
 // back what the node gives back, leaves it the rest, and does neither twice.
 func TestReportAcrossEpochs(t *testing.T) {

@@ -51,6 +51,11 @@ local function lent_of(loans)
   return sum
 end
 
+-- lent returns the lent units of a state.
+function lending.lent(st)
+  return lent_of(st.loans)
+end
+
 local function loan_of(loans, node)
   for i, o in ipairs(loans) do
     if o.node == node then

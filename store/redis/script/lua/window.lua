@@ -206,7 +206,9 @@ kinds.w = {
   end,
   sub = function(l, st, _, cost, undo)
     if not undo or undo.reset == window_stop(l, st) then
-      st.n = max(0, st.n - cost)
+      -- Units that are lent stay charged: only the node that has them can give them back.
+      local least = st.loans and min(st.n, lending.lent(st)) or 0
+      st.n = max(least, st.n - cost)
     end
   end,
   expiry = window_expiry,
