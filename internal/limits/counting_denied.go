@@ -6,10 +6,9 @@ import (
 	"stint"
 )
 
-// CountingDenied returns the limit that charges all that l is asked for, denied or not, and holds one
-// unit more than l: its last unit is used where more than l is, so what is used up and what
-// is over can be told apart. Nil where there is none: only windows at multiples of their
-// length have one.
+// CountingDenied returns a limit that charges denied takes too. It has one unit more than l, which
+// is used only if more than l is used. So a limit that is used up differs from one that is
+// exceeded. It returns nil for limits other than windows at multiples of their length.
 func CountingDenied(l *stint.Limit) *stint.Limit {
 	spec := l.Spec()
 	if spec.Algorithm != stint.FixedWindow || spec.FromFirst || spec.Calendar != stint.NoPeriod || spec.Requests == math.MaxUint32 {

@@ -8,7 +8,7 @@ import (
 	"stint"
 )
 
-// A tally charges what it denies, and has one unit left where the limit has none.
+// A tally charges takes that it denies, and has one unit remaining when the limit has none.
 func TestCountingDenied(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Requests: 2, Per: time.Hour})
 	of, state := CountingDenied(limit), stint.State{}

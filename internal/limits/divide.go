@@ -7,19 +7,17 @@ import (
 	"stint"
 )
 
-// Divide divides a limit of which units can be lent (see stint.StoreLimit.Leasable) between so many
-// processes, each of which has a share to itself, and a store that has the rest. In every
-// window all of them together let no more pass than the limit does, though they know nothing
-// of each other:
+// Divide divides a limit whose units can be lent (see stint.StoreLimit.Leasable) between a number
+// of processes, each with its own share, and a store with the rest. In every window all of them
+// together let pass no more than the limit, although they do not communicate:
 //
 //	nodes * own.burst + rest.burst <= burst        nodes * own.rate + rest.rate <= rate
 //
-// What is rounded is rounded down. Of a fixed window each process has a sliding log of the
-// length of the window: clocks of machines do not agree when a window begins, and a log
-// holds in any. A month has at most 31 days for that, and a day an hour more than it mostly
-// has.
+// Numbers are rounded down. For a fixed window each process has a sliding log of the length of the
+// window: the clocks of machines differ about the start of a window, and a log is right for any
+// start. For that purpose a month has at most 31 days, and a day an hour more than usual.
 //
-// It returns nil where nothing would be left for the store.
+// It returns nil if nothing would remain for the store.
 func Divide(whole, share *stint.Limit, nodes uint32) (own, rest *stint.Limit) {
 	s := whole.Spec()
 	if s.Algorithm == stint.FixedWindow {
@@ -31,10 +29,10 @@ func Divide(whole, share *stint.Limit, nodes uint32) (own, rest *stint.Limit) {
 		own = stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: uint32(share.Capacity()), Per: longest(&s)})
 		return own, stint.MustLimit(s)
 	}
-	s.RoundRate = true // what is left of a rate that was accepted
+	s.RoundRate = true // the rest of a rate that NewLimit accepted
 	burst := whole.Capacity() - int64(nodes)*share.Capacity()
 	if apart := apartBeside(&s, share, nodes); burst > 0 && apart > 0 {
-		n := (stint.MinPer + apart - 1) / apart // periods have a least length
+		n := (stint.MinPer + apart - 1) / apart // periods have a minimum length
 		s.Requests, s.Per, s.Burst = uint32(n), n*apart, uint32(burst)
 		if rest, err := stint.NewLimit(s); err == nil {
 			return share, rest
@@ -43,9 +41,9 @@ func Divide(whole, share *stint.Limit, nodes uint32) (own, rest *stint.Limit) {
 	return nil, nil
 }
 
-// apartBeside returns how far apart two units of a bucket are that refills with what is left
-// of the rate when each of so many processes has a share of it, rounded up: 0 if nothing is.
-// With c the charge of a share in microseconds that is
+// apartBeside returns the time between two units of a bucket that refills with the rest of the
+// rate, when each of the processes has a share of it, rounded up; 0 if nothing remains. With c the
+// charge of a share in microseconds that is
 //
 //	1 / (requests/per - nodes/c) = per*c / (requests*c - nodes*per)
 func apartBeside(s *stint.Spec, share *stint.Limit, nodes uint32) time.Duration {
@@ -67,7 +65,7 @@ func apartBeside(s *stint.Spec, share *stint.Limit, nodes uint32) time.Duration 
 	return time.Duration(apart.Int64()) * time.Microsecond
 }
 
-// longest returns the longest that a fixed window lasts.
+// longest returns the longest duration of a fixed window.
 func longest(s *stint.Spec) time.Duration {
 	const day = 24 * time.Hour
 	switch s.Calendar {

@@ -10,14 +10,14 @@ import (
 	"stint/internal/limits"
 )
 
-// apart returns how many microseconds a bucket counts from one unit to the next: whole ones.
+// apart returns the time between two units of a bucket, in whole microseconds.
 func apart(l *stint.Limit) int64 {
 	s := l.Spec()
 	return (s.Per.Microseconds() + int64(s.Requests) - 1) / int64(s.Requests)
 }
 
-// Whatever a bucket is divided into, all parts together hold no more than it, and refill no
-// faster; what is lost is what rounding to microseconds costs.
+// However a bucket is divided, all parts together have no more units than the bucket, and refill no
+// faster; only the rounding to microseconds is lost.
 func TestDivideBucket(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	divided := 0
@@ -62,8 +62,7 @@ func TestDivideBucket(t *testing.T) {
 	}
 }
 
-// A window is divided into logs as long as the longest such window, and a window of the same
-// kind.
+// A window is divided into logs as long as the longest such window, and a window of the same kind.
 func TestDivideWindow(t *testing.T) {
 	for _, test := range []struct {
 		spec stint.Spec

@@ -1,4 +1,4 @@
-// Package limits makes other limits of a limit, and writes limits as text: Divide splits one
-// into parts for several processes, CountingDenied returns one that charges denied takes too,
-// and Format writes one in a line.
+// Package limits derives limits from others, and formats them: Divide divides one between several
+// processes, CountingDenied returns one that charges denied takes too, and Format writes one in a
+// line.
 package limits
