@@ -64,10 +64,10 @@ func ReadForwarded(h HeaderGetter) (ForwardedRequest, error) {
 		return r, err
 	}
 	if uri == "" {
-		return r, &ForwardedError{"no header says what was asked for", "let the proxy set X-Original-URI or X-Forwarded-Uri", true}
+		return r, &ForwardedError{"no header with the request's path", "let the proxy set X-Original-URI or X-Forwarded-Uri", true}
 	}
 	if r.Method == "" {
-		return r, &ForwardedError{"no header says by which method", "let the proxy set X-Original-Method or X-Forwarded-Method", true}
+		return r, &ForwardedError{"no header with the request's method", "let the proxy set X-Original-Method or X-Forwarded-Method", true}
 	}
 	if strings.Contains(r.Host, ",") {
 		return r, contradiction(ForwardedHost, "")
@@ -77,7 +77,7 @@ func ReadForwarded(h HeaderGetter) (ForwardedRequest, error) {
 		r.Path = "/"
 	}
 	if r.Path[0] != '/' && r.Path != "*" {
-		return r, &ForwardedError{"what was asked for is no path", "let the proxy send path and query, such as /orders/7?full=1", false}
+		return r, &ForwardedError{"the forwarded URI is no path", "let the proxy send path and query, such as /orders/7?full=1", false}
 	}
 	return r, nil
 }

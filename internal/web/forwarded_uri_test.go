@@ -36,9 +36,9 @@ func TestRead(t *testing.T) {
 		{"the whole server", []string{"X-Forwarded-Uri: *", "X-Forwarded-Method: OPTIONS"}, ForwardedRequest{"OPTIONS", "*", "", ""}, ""},
 		{"an empty value says nothing", []string{"X-Original-URI: ", "X-Forwarded-Uri: /a", "X-Forwarded-Method: GET"}, ForwardedRequest{"GET", "/a", "", ""}, ""},
 
-		{"nothing", nil, ForwardedRequest{}, "what was asked for"},
-		{"no method", []string{"X-Original-URI: /a"}, ForwardedRequest{}, "by which method"},
-		{"no URI", []string{"X-Original-Method: GET"}, ForwardedRequest{}, "what was asked for"},
+		{"nothing", nil, ForwardedRequest{}, "the request's path"},
+		{"no method", []string{"X-Original-URI: /a"}, ForwardedRequest{}, "the request's method"},
+		{"no URI", []string{"X-Original-Method: GET"}, ForwardedRequest{}, "the request's path"},
 		{"two URIs", append([]string{"X-Forwarded-Uri: /free"}, nginx...), ForwardedRequest{}, "twice"},
 		{"two lines", append([]string{"X-Original-URI: /free"}, nginx...), ForwardedRequest{}, "twice"},
 		{"two methods", append([]string{"X-Forwarded-Method: HEAD"}, nginx...), ForwardedRequest{}, "twice"},
