@@ -10,7 +10,7 @@ import (
 
 var sharedLoad = sync.OnceValue(newLoad)
 
-// each runs a benchmark for every contender, with all keys there.
+// each runs a benchmark for every contender, after each key had its first take.
 func each(b *testing.B, run func(b *testing.B, l *load, t taker)) {
 	for _, c := range contenders {
 		name, _, _ := strings.Cut(c.name, " ")
@@ -32,12 +32,13 @@ func BenchmarkHotKey(b *testing.B) {
 	each(b, func(b *testing.B, l *load, t taker) { l.hot(t, 0, b.N) })
 }
 
-// BenchmarkHotKeyTwo has two goroutines at one key.
+// BenchmarkHotKeyTwo measures two goroutines that take from one key.
 func BenchmarkHotKeyTwo(b *testing.B) {
 	each(b, func(b *testing.B, l *load, t taker) { inTwo(b, t, l.hot) })
 }
 
-// BenchmarkMillionKeys asks as Zipf's law has it: few keys often, many rarely.
+// BenchmarkMillionKeys measures takes from a million keys that Zipf's law chooses: few keys often,
+// many rarely.
 func BenchmarkMillionKeys(b *testing.B) {
 	each(b, func(b *testing.B, l *load, t taker) { l.spread(t, 0, b.N) })
 }
@@ -75,8 +76,8 @@ func BenchmarkBytes(b *testing.B) {
 	})
 }
 
-// TestContenders: what is measured decides. Everyone lets the first pass, and they
-// count what two goroutines take.
+// TestContenders checks that the limiters decide as measured: each allows the first take, and
+// counts the takes of two goroutines.
 func TestContenders(t *testing.T) {
 	for _, c := range contenders {
 		t.Run(c.name, func(t *testing.T) {

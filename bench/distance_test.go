@@ -18,18 +18,18 @@ import (
 // distanceTimeout is the deadline of a call, the default of --store-timeout.
 const distanceTimeout = guard.DefaultTimeout
 
-// roundTrips are how far the server is.
+// roundTrips are the round-trip times to the server.
 var roundTrips = []time.Duration{500 * time.Microsecond, 1500 * time.Microsecond, 3 * time.Millisecond, 6 * time.Millisecond}
 
-// BenchmarkDistance puts a load on a healthy Redis some way off: our store behind its guard, and
-// beside it a bare EVALSHA through the same client with the same deadline, in turns. First
-// requests arrive at random, at the same moments for both, and do not wait for each other; then, in
-// a closed loop, each caller waits for its answer, for a second: a policy's answers would come at
-// once, and the loop would be over.
+// BenchmarkDistance measures calls to a healthy Redis behind a slow network: our store behind its
+// guard, and a bare EVALSHA through the same client with the same timeout, by turns. First requests
+// arrive at random times, the same for both, and do not wait for each other. Then follows a closed
+// loop, in which each caller waits for its answer, for one second: a failure policy answers at
+// once, so a loop of a fixed number of calls would end too early.
 //
-// It reports for each the share of calls that missed the deadline (of ours: that the failure
-// policy answered) and how many were answered in a second, and our latencies as multiples of the
-// bare call's.
+// It reports for each the percentage of calls that missed the deadline (of ours: that the failure
+// policy answered), the calls answered in a second, and the latencies of ours as a ratio to the
+// bare ones.
 func BenchmarkDistance(b *testing.B) {
 	for _, roundTrip := range roundTrips {
 		for _, rate := range []float64{50, 200, 1000, 5000} {
@@ -45,7 +45,7 @@ func BenchmarkDistance(b *testing.B) {
 	}
 }
 
-// distanceTurns is one distance and one load.
+// distanceTurns measures one round-trip time under one load.
 func distanceTurns(b *testing.B, d *distance, load distanceLoad) {
 	var all [2][]testkit.TimedCall
 	var took [2]time.Duration
@@ -54,7 +54,7 @@ func distanceTurns(b *testing.B, d *distance, load distanceLoad) {
 			all[n], took[n] = append(all[n], turn.calls...), took[n]+turn.took
 		}
 	}
-	b.ReportMetric(0, "ns/op") // of both together
+	b.ReportMetric(0, "ns/op") // the sum of both means nothing
 	ours, bare := testkit.SummarizeCalls(all[0]), testkit.SummarizeCalls(all[1])
 	b.ReportMetric(percent(ours), "degraded-%")
 	b.ReportMetric(percent(bare), "bare-missed-%")
@@ -66,9 +66,10 @@ func distanceTurns(b *testing.B, d *distance, load distanceLoad) {
 	b.ReportMetric(float64(bare.Calls-bare.Failed)/took[1].Seconds(), "bare-answers/s")
 }
 
-// TestDistance has a healthy Redis some way off be no more than five times what the benchmark's
-// goals are, beside a bare EVALSHA: 1 % more missed deadlines, 1.15 times its median and 1.3 times
-// its 99th percentile. A machine that is busy with other work gets three tries.
+// TestDistance checks that a healthy Redis behind a slow network costs no more than five times what
+// the goals of BenchmarkDistance allow beside a bare EVALSHA: 1 % more missed deadlines, 1.15 times
+// the median and 1.3 times the 99th percentile. It tries three times, because the machine may be
+// busy with other work.
 func TestDistance(t *testing.T) {
 	loads := map[string]distanceLoad{
 		"50 a second": open(50, 60), "1000 a second": open(1000, 200), "5000 a second": open(5000, 500),
@@ -90,7 +91,8 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// tooFar says by what our calls are worse than five times the goals, beside the bare ones.
+// tooFar returns in which figures our calls exceed five times the goals, compared with the bare
+// ones.
 func tooFar(ours, bare []testkit.TimedCall) string {
 	const times = 5
 	o, b := testkit.SummarizeCalls(ours), testkit.SummarizeCalls(bare)
@@ -105,7 +107,7 @@ func tooFar(ours, bare []testkit.TimedCall) string {
 	return ""
 }
 
-// A distanceLoad asks about one key after another, in an order that a seed gives.
+// A distanceLoad calls ask for one key after another, in an order that the seed determines.
 type distanceLoad func(ctx context.Context, seed uint64, ask func(i int) error) []testkit.TimedCall
 
 // open is a load of requests that do not wait for each other.
@@ -115,7 +117,7 @@ func open(rate float64, count int) distanceLoad {
 	}
 }
 
-// closed is a load of callers that ask so often each, one call after the other.
+// closed is a load of callers that each make so many calls, one after the other.
 func closed(callers, each int) distanceLoad {
 	return func(_ context.Context, _ uint64, ask func(i int) error) []testkit.TimedCall {
 		calls := make([]testkit.TimedCall, callers*each)
@@ -134,7 +136,7 @@ func closed(callers, each int) distanceLoad {
 	}
 }
 
-// distance is a Redis some way off and two who ask it: our store, and a bare EVALSHA.
+// distance is a Redis behind a slow network, and its two clients: our store and a bare EVALSHA.
 type distance struct {
 	tb   testing.TB
 	asks []func(key string) error
@@ -146,13 +148,13 @@ func newDistance(tb testing.TB, roundTrip, timeout time.Duration) *distance {
 	return &distance{tb, []func(key string) error{farStint(tb, proxy.Addr(), timeout), farEvalsha(tb, proxy.Addr(), timeout)}}
 }
 
-// distanceTurn is what became of one load, and how long it lasted.
+// distanceTurn holds the results of one load, and its duration.
 type distanceTurn struct {
 	calls []testkit.TimedCall
 	took  time.Duration
 }
 
-// turn puts the same load on both, one after the other.
+// turn runs the same load on both, one after the other.
 func (d *distance) turn(round uint64, load distanceLoad) (turns [2]distanceTurn) {
 	for n := range d.asks {
 		which := (int(round) + n) % len(d.asks)
@@ -166,7 +168,7 @@ func (d *distance) turn(round uint64, load distanceLoad) (turns [2]distanceTurn)
 // percent returns how many of a hundred calls failed.
 func percent(s testkit.CallSummary) float64 { return 100 * float64(s.Failed) / float64(s.Calls) }
 
-// farStint asks our store behind its guard. A degraded answer is an error.
+// farStint returns a function that calls our store behind its guard. A degraded answer is an error.
 func farStint(b testing.TB, addr string, timeout time.Duration) func(key string) error {
 	store, err := redis.Open("redis://"+addr, redis.Options{})
 	must(b, err)
@@ -183,7 +185,7 @@ func farStint(b testing.TB, addr string, timeout time.Duration) func(key string)
 		}
 		return nil
 	}
-	for range 100 { // until connected, and the script is there
+	for range 100 { // until it is connected and Redis has the script
 		if ask("warm") == nil {
 			break
 		}
@@ -192,7 +194,7 @@ func farStint(b testing.TB, addr string, timeout time.Duration) func(key string)
 	return ask
 }
 
-// farEvalsha asks by the minimal script, one call a command.
+// farEvalsha returns a function that calls the minimal script, one call for each command.
 func farEvalsha(b testing.TB, addr string, timeout time.Duration) func(key string) error {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
 	must(b, err)

@@ -13,23 +13,23 @@ const (
 	keyCount = 1_000_000
 	zipf     = 1.1
 
-	// loadLength is how many requests are made up in advance; longer runs begin again.
+	// loadLength is the number of prepared requests; longer runs start again from the first.
 	loadLength = 1 << 21
 )
 
-// request is what a limiter is asked.
+// request is one take.
 type request struct {
 	key    string
 	number uint32
 }
 
-// load is who asks, the same for all contenders: one sequence for each goroutine.
-// The text of a key lies where the request does, as in a server that has just read
-// it, and not where a limiter may have kept it.
+// load holds the requests, the same for all contenders: one sequence for each goroutine. The text
+// of a key is stored in the request, as in a server that has just read it, and not where a limiter
+// may have stored its copy.
 type load [2][]request
 
-// newLoad makes up requests for a million keys of which few are popular: Zipf with
-// exponent 1.1. Which ones has nothing to do with their numbers.
+// newLoad makes requests for a million keys, few of them popular: Zipf with exponent 1.1. The
+// popularity of a key does not depend on its number.
 func newLoad() *load {
 	l := new(load)
 	shuffled := rand.New(rand.NewPCG(1, 1)).Perm(keyCount)
@@ -55,7 +55,7 @@ func newLoad() *load {
 // keyOf returns the key of a number; all are equally long.
 func keyOf(number uint32) string { return fmt.Sprintf("api/user=%07d", number) }
 
-// fill asks once for each key.
+// fill takes once from each key.
 func (l *load) fill(t taker) {
 	for number := range uint32(keyCount) {
 		if key := keyOf(number); !t.take(key, number) {
@@ -64,7 +64,7 @@ func (l *load) fill(t taker) {
 	}
 }
 
-// hot asks n times for one key.
+// hot takes n times from one key.
 func (l *load) hot(t taker, _, n int) int {
 	passed, key := 0, keyOf(0)
 	for range n {
@@ -75,7 +75,7 @@ func (l *load) hot(t taker, _, n int) int {
 	return passed
 }
 
-// spread asks n times as the popularity of keys has it.
+// spread takes n times, from popular keys more often.
 func (l *load) spread(t taker, goroutine, n int) int {
 	passed := 0
 	for i := range n {
@@ -109,13 +109,13 @@ func measure(ask func(goroutine, n int) int, goroutines int, about time.Duration
 // heap returns the bytes of live heap.
 func heap() float64 {
 	runtime.GC()
-	runtime.GC() // what the first one finalized
+	runtime.GC() // frees what finalizers released in the first run
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
 
-// allocations returns the allocations of one decision about a key that is there.
+// allocations returns the allocations of one take from a known key.
 func (l *load) allocations(t taker) float64 {
 	const n = 10_000
 	var before, after runtime.MemStats

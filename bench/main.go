@@ -1,10 +1,10 @@
-// Command bench measures stint/store/memory beside other in-process limiters for Go
-// and prints one table.
+// Command bench measures stint/store/memory and other in-process limiters for Go, and prints one
+// table.
 //
 //	go run . [-rounds 5] [-time 300ms]
 //
-// Each round measures everyone in turn, from an empty limiter; a figure is the median
-// of the rounds. `go test -bench .` measures the same one by one.
+// Each round measures all limiters in turn, each one empty at first; a figure is the median of the
+// rounds. `go test -bench .` measures the same, one limiter after the other.
 package main
 
 import (
@@ -64,7 +64,7 @@ func compare(rounds int, about time.Duration) [][figures]float64 {
 	return medians
 }
 
-// one measures a contender from its beginning.
+// one measures a contender that is empty at first.
 func one(l *load, c contender, about time.Duration) (values [figures]float64) {
 	before := heap()
 	t := c.make()
@@ -83,8 +83,8 @@ func one(l *load, c contender, about time.Duration) (values [figures]float64) {
 	return values
 }
 
-// table prints nanoseconds with their ratio to ours, so a peer of 2.0 takes twice as
-// long or holds twice as much.
+// table prints nanoseconds and their ratio to ours: a peer with 2.0 takes twice as long, or uses
+// twice the memory.
 func table(w io.Writer, medians [][figures]float64) {
 	ours := slices.IndexFunc(contenders, func(c contender) bool { return strings.HasPrefix(c.name, "stint/") })
 	fmt.Fprintf(w, "| ns a decision (times ours) | %s |\n|---|%s\n", strings.Join(headings[:], " | "), strings.Repeat("---|", int(figures)))

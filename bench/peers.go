@@ -18,9 +18,9 @@ import (
 	"stint/store/memory"
 )
 
-// Everybody gets the same limit: six a minute, so that a key is remembered for a
-// while after its first take, and so much at once that nothing is denied while it is
-// measured. A denial is the cheaper answer, as nothing is written.
+// All limiters get the same limit: six units a minute, so that a key stays for a while after its
+// first take, and a burst so large that nothing is denied during the measurement. A denial would be
+// cheaper, because it writes nothing.
 const (
 	perMinute = 6
 	atOnce    = 150_000_000
@@ -32,7 +32,7 @@ type contender struct {
 	make func() taker
 }
 
-// taker decides one request of a key, which is also given by its number.
+// taker takes from a key, given as text and as number.
 type taker struct {
 	take  func(key string, number uint32) bool
 	close func()
@@ -49,7 +49,7 @@ var contenders = []contender{
 	{"ulule/limiter v3 (memory)", newUlule},
 }
 
-// newFloor is what a decision costs that needs no key: the clock, one load and one
+// newFloor is the cost of a decision without a key: one reading of the clock, one load and one
 // compare-and-swap.
 func newFloor() taker {
 	const charge = int64(time.Minute/time.Microsecond) / perMinute
@@ -77,10 +77,9 @@ func newStint() taker {
 	return taker{take: func(key string, _ uint32) bool { return store.Take(stint.Key(key), limit, 1).Allowed }}
 }
 
-// newHTTPRate asks httprate's counter as its middleware does, without the request
-// and the headers around it, and without working out anew when the hour began. The
-// middleware holds one lock over both steps; here two goroutines may both pass with
-// the last unit.
+// newHTTPRate uses httprate's counter as its middleware does, but without the request and its
+// headers, and without computing the start of the hour for each request. The middleware locks both
+// steps together; here two goroutines may both get the last unit.
 func newHTTPRate() taker {
 	const window = time.Hour
 	counter := httprate.NewLocalLimitCounter(window)
@@ -107,7 +106,7 @@ func newGoLimiter() taker {
 			_, _, _, ok, err := store.Take(ctx, key)
 			return ok && err == nil
 		},
-		close: func() { _ = store.Close(ctx) }, // its error can only say that it was closed before
+		close: func() { _ = store.Close(ctx) }, // the only possible error is that it was closed before
 	}
 }
 
@@ -128,7 +127,7 @@ func newThrottled() taker {
 	}}
 }
 
-// newXTime is what people write around x/time/rate: a map and a lock.
+// newXTime is the usual limiter around x/time/rate: a map and a lock.
 func newXTime() taker {
 	var mu sync.Mutex
 	limiters := map[string]*rate.Limiter{}

@@ -20,18 +20,18 @@ import (
 	"stint/store/redis"
 )
 
-// A shared limiter is asked for one unit of each of some keys by many callers.
+// sharedLimiter is a limiter from which many callers take one unit of each of some keys.
 type sharedLimiter struct {
 	name string
 	open func(b testing.TB, server *testkit.RedisServer) func(ctx context.Context, keys []string) error
 }
 
-// sharedKeys is how many keys are asked about, by Zipf's law; few enough that memory is
-// not what is measured.
+// sharedKeys is the number of keys, chosen by Zipf's law; so few that the memory of Redis does not
+// matter.
 const sharedKeys = 100_000
 
-// minimal is the least that a limit in Redis can be: one time per key, no name of the
-// limit, no all-or-none, one number as an answer.
+// minimal is the smallest script for a limit in Redis: one time for each key, no name of the limit,
+// no all-or-none, one number as the answer.
 const minimal = `local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local old = tonumber(redis.call('GET', KEYS[1]) or 0)
@@ -72,13 +72,13 @@ var sharedLimiters = []sharedLimiter{
 	}},
 }
 
-// openStint opens our store, with a limit.
+// openStint opens our store with a limit.
 func openStint(spec stint.Spec) func(testing.TB, *testkit.RedisServer) func(context.Context, []string) error {
 	return func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
 		store, err := redis.Open(server.URL(), redis.Options{})
 		must(b, err)
 		b.Cleanup(store.Close)
-		limits := make([]*stint.Limit, 10) // of one call, no two alike
+		limits := make([]*stint.Limit, 10) // different limits for the takes of a call
 		for i := range limits {
 			limits[i] = stint.MustLimit(spec)
 			spec.Requests++
@@ -103,9 +103,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// BenchmarkRedis has 1 and 64 callers ask a server for one key each, and for ten at once
-// where a limiter can. In each round all limiters take their turns, so that a machine that
-// is busy with other work is so for all of them.
+// BenchmarkRedis measures 1 and 64 callers with one key in each call, and with ten keys for the
+// limiters that can. In each round all limiters have their turns, so that other work on the machine
+// affects all of them.
 func BenchmarkRedis(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprint(callers, " callers"), func(b *testing.B) { sharedTurns(b, sharedLimiters, callers, 1) })
@@ -113,8 +113,8 @@ func BenchmarkRedis(b *testing.B) {
 	}
 }
 
-// minimalGroup is minimal for as many keys as it is given: the least that a group of takes
-// costs a server.
+// minimalGroup is the minimal script for any number of keys: the least that a group of takes costs
+// the server.
 const minimalGroup = `local call, format = redis.call, string.format
 local t = call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -129,8 +129,8 @@ for i = 1, #KEYS do
 end
 return result`
 
-// BenchmarkRedisGroup sets what a take costs the server where 64 callers ask our store
-// beside the floor: a lone caller with the minimal script, 64 keys a call.
+// BenchmarkRedisGroup compares what a take costs the server with 64 callers of our store, and with
+// one caller of the minimal script that sends 64 keys in each call.
 func BenchmarkRedisGroup(b *testing.B) {
 	floor := sharedLimiter{"floor", func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true})
@@ -145,7 +145,7 @@ func BenchmarkRedisGroup(b *testing.B) {
 	b.Run("floor", func(b *testing.B) { sharedTurns(b, []sharedLimiter{floor}, 1, 64) })
 }
 
-// BenchmarkRedisAlgorithms says what the other algorithms cost.
+// BenchmarkRedisAlgorithms measures the cost of the other algorithms.
 func BenchmarkRedisAlgorithms(b *testing.B) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket},
@@ -162,23 +162,23 @@ func BenchmarkRedisAlgorithms(b *testing.B) {
 	}
 }
 
-// sharedCalls is how many calls a caller makes in a turn.
+// sharedCalls is the number of calls of each caller in a turn.
 const sharedCalls = 400
 
-// A sharedTurn is what a limiter did in a turn: the time of a call over all callers, what it
-// cost the server, in microseconds, and the latencies.
+// sharedTurn holds the results of a turn: wall time divided by the calls of all callers, the
+// server's processor time for a call in microseconds, and the latencies.
 type sharedTurn struct{ call, server, p50, p99 float64 }
 
-// sharedTurns has callers ask all limiters, in b.N turns of each, for so many keys a call.
-// It reports the medians; of the limiters after the first also how many times as long as
-// that one they took, turn by turn, over all callers and for one of them.
+// sharedTurns measures all limiters with so many callers and so many keys in each call, in b.N
+// rounds. It reports the medians. For each limiter after the first it also reports the median ratio
+// to the first in the same round: of the wall time, and of the latency of one caller.
 func sharedTurns(b *testing.B, limiters []sharedLimiter, callers, takes int) {
 	r := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, sharedKeys-1)
 	keys := make([]string, 1<<16)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("rule%d/user=%d", i%takes, r.Uint64())
 	}
-	// As a service asks: with a deadline. Without one the client works in another way.
+	// A service sets a deadline. Without one the client works in another way.
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 	defer cancel()
 	asks, servers := make([]func(context.Context, []string) error, len(limiters)), make([]*testkit.RedisServer, len(limiters))
@@ -190,11 +190,11 @@ func sharedTurns(b *testing.B, limiters []sharedLimiter, callers, takes int) {
 	turns := make([][]sharedTurn, len(limiters))
 	for round := 0; b.Loop(); round++ {
 		for n := range limiters {
-			i := (round + n) % len(limiters) // nobody always follows the same one
+			i := (round + n) % len(limiters) // so that no limiter always follows the same one
 			turns[i] = append(turns[i], takeTurn(b, servers[i], keys, takes, callers, func(keys []string) error { return asks[i](ctx, keys) }))
 		}
 	}
-	b.ReportMetric(0, "ns/op") // of all limiters together
+	b.ReportMetric(0, "ns/op") // the sum of all limiters means nothing
 	for i, l := range limiters {
 		median := func(of func(mine, first sharedTurn) float64) float64 {
 			var all []float64
@@ -215,12 +215,12 @@ func sharedTurns(b *testing.B, limiters []sharedLimiter, callers, takes int) {
 	}
 }
 
-// takeTurn has callers ask a limiter at once, each sharedCalls times.
+// takeTurn runs the callers of a limiter at the same time, each with sharedCalls calls.
 func takeTurn(b *testing.B, server *testkit.RedisServer, keys []string, takes, callers int, ask func(keys []string) error) sharedTurn {
 	took := make([]time.Duration, callers*sharedCalls)
 	var next atomic.Int64
 	var all sync.WaitGroup
-	runtime.GC() // what others left behind is not this one's to clear away
+	runtime.GC() // so that no turn pays for the garbage of the one before
 	cpu, begin := server.CPU(), time.Now()
 	for range callers {
 		all.Go(func() {

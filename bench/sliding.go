@@ -9,14 +9,14 @@ import (
 	"stint/store/memory"
 )
 
-// slidingBytes returns what a key costs that takes a million units a minute, one
-// after another, under a sliding log and under a sliding window of 60 blocks.
+// slidingBytes returns the bytes of a key that takes a million units a minute, one after another:
+// with a sliding log, and with a sliding window of 60 blocks.
 func slidingBytes() (log, blocks float64) {
 	return bytesAt(stint.Spec{Algorithm: stint.SlidingLog}, 4, 1), bytesAt(stint.Spec{Algorithm: stint.SlidingWindow, Blocks: 60}, 256, 100)
 }
 
-// bytesAt lets each of so many keys take a million units a minute, some at once, for
-// a minute and a half, and returns the bytes of heap that one costs.
+// bytesAt lets each of so many keys take a million units a minute for a minute and a half, cost
+// units at once, and returns the bytes of heap for one key.
 func bytesAt(spec stint.Spec, keys int, cost uint32) float64 {
 	const perMinute = 1_000_000
 	spec.Requests, spec.Per = perMinute, time.Minute

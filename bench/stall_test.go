@@ -9,10 +9,10 @@ import (
 	"stint/internal/testkit"
 )
 
-// BenchmarkStall puts an open-loop load on a Redis 1.5 ms away and stops the network between
-// them for a while, once in each round. It reports how many calls waited in vain, each for its
-// deadline, how long the worst one took, and how long after the end the first call was decided by
-// Redis again.
+// BenchmarkStall sends an open-loop load to a Redis with a round trip of 1.5 ms, and stops the
+// network between them once in each round. It reports the number of calls that waited until their
+// timeout, the longest latency, and the time from the end of the stall to the first call that Redis
+// decided again.
 func BenchmarkStall(b *testing.B) {
 	for _, stall := range []time.Duration{100 * time.Millisecond, 2 * time.Second} {
 		for _, rate := range []float64{50, 200, 1000, 5000} {
@@ -21,7 +21,7 @@ func BenchmarkStall(b *testing.B) {
 	}
 }
 
-// stalled is one length and one rate.
+// stalled measures one length of the stall and one rate.
 func stalled(b *testing.B, stall time.Duration, rate float64) {
 	server := testkit.StartRedis(b)
 	proxy := testkit.StartProxy(b, server.Addr, testkit.ProxyOptions{Delay: 750 * time.Microsecond})

@@ -50,7 +50,7 @@ type Pacer struct {
 	units   int64         // units that callers in line still wait for
 	last    answer        // last answer for the front
 	unknown bool          // a caller with a deadline entered before there was an answer
-	changed chan struct{} // closed when the front may pass earlier than last says
+	changed chan struct{} // closed when the front caller may pass earlier than its last answer
 	gate    gate
 }
 

@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// leash has the system end a process when the benchmark ends, however that happens.
+// leash makes the system end a process when the benchmark ends for any reason.
 func leash(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -4,5 +4,5 @@ package main
 
 import "os/exec"
 
-// leash does nothing: only Linux ends a process when the one that started it was killed.
+// leash does nothing: only Linux can end a process when its parent was killed.
 func leash(*exec.Cmd) {}

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// rounds is how the measurement is done.
+// settings are the parameters of the measurement.
 type settings struct {
 	rounds, connections, streams int
 	time                         time.Duration
@@ -77,7 +77,7 @@ func compare(ctx context.Context, s settings) error {
 	}
 	for round := range s.rounds {
 		for i := range list {
-			// Who is first is another one each round.
+			// Each round begins with another one.
 			if err := list[(i+round)%len(list)].measure(ctx, s); err != nil {
 				return err
 			}
@@ -87,7 +87,8 @@ func compare(ctx context.Context, s settings) error {
 	return profile(ctx, s, list)
 }
 
-// contenders are the rows: the constant first, which the others are compared with.
+// contenders returns the rows: first the server with a constant answer, to which the others are
+// compared.
 func contenders(servers []*server, dir string) ([]*contender, error) {
 	var list []*contender
 	for _, c := range []struct {
@@ -112,7 +113,7 @@ func contenders(servers []*server, dir string) ([]*contender, error) {
 	return list, nil
 }
 
-// measure adds one round.
+// measure measures one round and stores its figures.
 func (c *contender) measure(ctx context.Context, s settings) error {
 	before, err := c.server.processor()
 	if err != nil {
@@ -131,7 +132,7 @@ func (c *contender) measure(ctx context.Context, s settings) error {
 	return nil
 }
 
-// print prints medians, and the medians of what each round says beside the others.
+// print prints the medians, and the medians of the ratios within each round.
 func print(list []*contender, s settings) {
 	fmt.Println("| | decisions/s | of the constant | us of processor | of the constant |\n|---|---|---|---|---|")
 	for _, c := range list {

@@ -22,21 +22,21 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The processors: the servers share one, as one of them works at a time, and the load
-// has the other.
+// The processors: the servers share one, because only one of them works at a time, and the load
+// generator has the other.
 const (
 	serverProcessor = "0"
 	loadProcessor   = "1"
 )
 
-// rules let so much pass that nothing is denied while it is measured.
+// rules have limits so large that nothing is denied during the measurement.
 const rules = `domain: bench
 descriptors:
   - key: user
     rate_limit: {requests: 30000000, per: 1m, algorithm: token_bucket, burst: 150000000}
 `
 
-// descriptors are what is asked about: a user each.
+// descriptors returns a request with n descriptors, each for another user.
 func descriptors(n int) *rls.RateLimitRequest {
 	req := &rls.RateLimitRequest{Domain: "bench"}
 	for i := range n {
@@ -47,22 +47,22 @@ func descriptors(n int) *rls.RateLimitRequest {
 	return req
 }
 
-// request is what h2load sends: the message behind its five bytes of gRPC.
+// request returns the body that h2load sends: the message after the five bytes of the gRPC frame.
 func request(n int) []byte {
 	message, err := proto.Marshal(descriptors(n))
 	if err != nil {
-		panic(err) // the message is ours
+		panic(err) // cannot happen: we made the message
 	}
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
-// constant answers every request alike.
+// constant gives the same answer to every request.
 type constant struct {
 	rls.UnimplementedRateLimitServiceServer
 	answer *rls.RateLimitResponse
 }
 
-// ShouldRateLimit says yes.
+// ShouldRateLimit allows the request.
 func (c *constant) ShouldRateLimit(context.Context, *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	return c.answer, nil
 }
@@ -78,7 +78,7 @@ func serveConstant(address string) error {
 	return s.Serve(l)
 }
 
-// server is a process that is measured.
+// server is a process under measurement.
 type server struct {
 	cmd            *exec.Cmd
 	address, admin string
@@ -139,7 +139,7 @@ func start(ctx context.Context, program string, args ...string) (*server, error)
 	return &server{cmd: cmd}, cmd.Start()
 }
 
-// free returns an address that nobody has at the moment.
+// free returns an address that is not in use now.
 func free() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -148,7 +148,8 @@ func free() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// try asks once, waiting until the server is there, and says what is odd about the answer.
+// try sends one request, waits until the server is ready, and returns what is wrong with the
+// answer.
 func (s *server) try(n int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -156,7 +157,7 @@ func (s *server) try(n int) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // nothing is lost
+	defer conn.Close() //nolint:errcheck // nothing was written
 	answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, descriptors(n), grpc.WaitForReady(true))
 	switch {
 	case err != nil:
@@ -172,7 +173,7 @@ func (s *server) try(n int) error {
 // tick is the unit of times in /proc.
 const tick = 10 * time.Millisecond
 
-// processor returns how long the server has used a processor so far.
+// processor returns the processor time that the server has used.
 func (s *server) processor() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	if err != nil {
@@ -185,13 +186,14 @@ func (s *server) processor() (time.Duration, error) {
 	return time.Duration(user+system) * tick, errors.Join(errUser, errSystem)
 }
 
-// finished is what h2load says at its end.
+// finished match the lines of h2load's summary.
 var (
 	finished = regexp.MustCompile(`finished in .*, ([0-9.]+) req/s`)
 	counts   = regexp.MustCompile(`requests: .* (\d+) done, (\d+) succeeded`)
 )
 
-// load asks for a while and returns how many calls were answered, and how many a second.
+// load sends requests for a while, and returns the number of answered calls, and the rate per
+// second.
 func load(ctx context.Context, s settings, address, body string) (calls int, rate float64, err error) {
 	cmd := exec.CommandContext(ctx, "taskset", "-c", loadProcessor, "h2load",
 		"-c", strconv.Itoa(s.connections), "-m", strconv.Itoa(s.streams), "-D", strconv.Itoa(max(1, int(s.time/time.Second))), "-d", body,

@@ -114,7 +114,7 @@ func (e *entry) addStretches(st *stint.State, a, b busy, now stint.Instant) {
 type difference struct {
 	lacks        bool
 	taken, given uint64 // units that the other node knows and this one does not
-	since        int64  // idle count when this node last knew all of them
+	since        int64  // the node's idle count at the time when it last knew all of these units
 	unknown      bool   // some are of a node that this one never received a report from
 	reset        bool   // some were taken after a reset
 	surplus      uint64

@@ -29,7 +29,8 @@ func (v visit) RemoteAddress() netip.Addr {
 	return addr
 }
 
-// A domain with rules in a catalog is asked whether or not a rule file says how.
+// TestCatalog checks that the rules of a catalog apply, whether or not a rule file has
+// http.rate_limits for the domain.
 func TestCatalog(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
