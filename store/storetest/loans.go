@@ -109,6 +109,7 @@ type borrower struct {
 	began stint.Instant // the store's epoch
 	asks  []stint.Loan
 	seq   map[uint64]uint64
+	lent  stint.Instant  // when the first units were lent; 0: none were
 	last  stint.Decision // the last take without a loan that passed, and its cost
 	cost  uint32
 }
@@ -143,6 +144,9 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 		b.state.Report(limit, now, &a, epoch)
 		want := b.state.Take(limit, now, uint64(cost))
 		b.state.Lend(limit, now, &a, uint64(cost), &want)
+		if b.lent == 0 && a.Grant > 0 {
+			b.lent = now
+		}
 		if got != want || told != a || told.Began == 0 {
 			s.Fatalf("step %d: a take of %d gets %+v\nand %+v, want\n%+v\nand %+v", step, cost, got, told, want, a)
 		}
@@ -161,6 +165,11 @@ func (b *borrower) takeWithoutLoan(s tester, now stint.Instant, take stint.Take,
 	s.Helper()
 	if same {
 		take.Op = pick(b.r, stint.Ask, stint.Ask, stint.Force, stint.Refund)
+	}
+	// Once a loan of a bucket is written off, what a refund gives back depends on whether the state
+	// was written since.
+	if writtenOff := b.lent > 0 && now >= b.lent.Add(stint.LeaseTime+stint.LeaseMargin); writtenOff && take.Limit.Algorithm() == stint.TokenBucket && take.Op == stint.Refund {
+		take.Op = stint.Ask
 	}
 	if take.Op == stint.Refund && b.last.At > 0 && b.r.IntN(2) == 0 {
 		take.Cost, take.Undo = b.cost, &b.last
