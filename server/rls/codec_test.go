@@ -232,6 +232,7 @@ func FuzzDecode(f *testing.F) {
 		"\x00", "\x07", "\x0b\x0c", "\x0b\x13\x14\x0c", "\x0b\x0a\x01a\x0c\x18\x05", "\x0c", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 		"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "\x0a\x05ab", "\x1d\x01\x02\x03\x04",
 		"\x12\x04\x1a\x00\x1a\x00", "\x12\x08\x1a\x02\x08\x05\x1a\x00\x20\x07", "\x0a\x01\xff", "\xf8\xff\xff\xff\x7f\x01",
+		"\xf8\xff\xff\xff\x0f\x01", "\x80\x80\x80\x80\x10\x01", "\xf8\xff\xff\xff\x3f\x01", "\x0b\x0b\x0c\x0c", "\x0b\x13\x0c\x14", "\x0b\x0b\x0c",
 	} {
 		f.Add([]byte(odd))
 	}
@@ -304,6 +305,23 @@ func FuzzDecodeJSON(f *testing.F) {
 			t.Fatalf("%q is read as\n%v\nwant\n%v", data, m.toProto(), want)
 		}
 	})
+}
+
+// A group may contain 100 levels of groups including itself. Without a limit, 20 kB of nested groups
+// would take 1 MiB of stack.
+func TestGroupsNestUpTo100(t *testing.T) {
+	for depth, want := range map[int]bool{1: true, 99: true, 100: true, 101: false, 9999: false, 500_000: false} {
+		groups := append(bytes.Repeat([]byte{0x4b}, depth), bytes.Repeat([]byte{0x4c}, depth)...)
+		entry := appendBytes(nil, 1, groups)
+		for where, data := range map[string][]byte{
+			"request": groups, "descriptor": appendBytes(nil, 2, groups), "entry": appendBytes(nil, 2, entry),
+			"limit": appendBytes(nil, 2, appendBytes(nil, 2, groups)), "two": append(bytes.Clone(groups), groups...),
+		} {
+			if err := new(message).decode(data); (err == nil) != want {
+				t.Errorf("%d levels in %s: %v", depth, where, err)
+			}
+		}
+	}
 }
 
 // Strings of a request may have any bytes. A header that Envoy passes on must be limited; if we

@@ -7,6 +7,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// maxNesting is how many levels of groups a request may have, as in most languages. It bounds the
+// memory that skipping a group takes; protowire allows 10,000 levels, on the stack.
+const maxNesting = 100
+
 // reader reads the fields of a message one after another.
 type reader struct {
 	data []byte // remaining bytes
@@ -36,7 +40,7 @@ func (r *reader) next() bool {
 	}
 	var n int
 	r.number, r.kind, n = protowire.ConsumeTag(r.data)
-	if n < 0 {
+	if n < 0 || r.number > protowire.MaxValidNumber {
 		r.bad = true
 		return false
 	}
@@ -46,6 +50,8 @@ func (r *reader) next() bool {
 		r.value, n = protowire.ConsumeVarint(r.data)
 	case protowire.BytesType:
 		r.part, n = protowire.ConsumeBytes(r.data)
+	case protowire.StartGroupType:
+		n = skipGroup(r.number, r.data)
 	default:
 		n = protowire.ConsumeFieldValue(r.number, r.kind, r.data)
 	}
@@ -55,6 +61,34 @@ func (r *reader) next() bool {
 	}
 	r.data = r.data[n:]
 	return true
+}
+
+// skipGroup returns the length of a group after its start tag. The length is negative if the group is
+// malformed or has more than maxNesting levels.
+func skipGroup(number protowire.Number, data []byte) int {
+	open := append(make([]protowire.Number, 0, maxNesting), number)
+	rest := data
+	for len(open) > 0 {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 || number > protowire.MaxValidNumber {
+			return -1
+		}
+		rest = rest[n:]
+		switch last := len(open) - 1; {
+		case kind == protowire.StartGroupType && len(open) < maxNesting:
+			open = append(open, number)
+		case kind == protowire.EndGroupType && number == open[last]:
+			open = open[:last]
+		case kind == protowire.StartGroupType || kind == protowire.EndGroupType:
+			return -1
+		default:
+			if n = protowire.ConsumeFieldValue(number, kind, rest); n < 0 {
+				return -1
+			}
+			rest = rest[n:]
+		}
+	}
+	return len(data) - len(rest)
 }
 
 // view returns the bytes as a string, which is valid until the bytes are modified.
