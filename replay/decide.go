@@ -213,11 +213,5 @@ func span(d time.Duration) string {
 	if d > 0 && d%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%dd", d/(24*time.Hour))
 	}
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if n := len(text) - len(zero); n > 0 && text[n:] == zero {
-			text = text[:n+1]
-		}
-	}
-	return text
+	return text.ShortDuration(d)
 }

@@ -1,4 +1,4 @@
 // Package limits derives limits from others, and formats them: Divide divides one between several
-// processes, CountingDenied returns one that charges denied takes too, and Format writes one in a
-// line.
+// processes, CountingDenied returns one that charges denied takes too, RefillTime returns how long one
+// takes to be whole again, and Format writes one in a line.
 package limits

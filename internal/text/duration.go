@@ -57,6 +57,17 @@ func FormatDuration(d time.Duration) string {
 	return d.String()
 }
 
+// ShortDuration returns d without the parts that are zero: 15m for 15m0s, 36h for 36h0m0s.
+func ShortDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if before, is := strings.CutSuffix(text, zero); is {
+			text = before + zero[:1]
+		}
+	}
+	return text
+}
+
 // durationFault returns the error for a text that is no duration.
 func durationFault(text string) error {
 	if strings.HasPrefix(text, "-") {

@@ -2,10 +2,10 @@ package web
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"stint"
+	"stint/internal/text"
 )
 
 // Presets is a set of families of fields. The zero Presets has none.
@@ -67,21 +67,9 @@ func Numbers(spec *stint.Spec) string {
 	}
 	per := spec.Calendar.String()
 	if spec.Calendar == stint.NoPeriod {
-		per = period(spec.Per)
+		per = text.ShortDuration(spec.Per)
 	}
 	return strconv.FormatUint(uint64(spec.Requests), 10) + "/" + per
-}
-
-// period returns d without the parts that are zero: 1m for 1m0s.
-func period(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // Policy is one limit that was asked, as clients see it.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
@@ -50,9 +50,7 @@ func whole(r *rule.Rule) string {
 	if spec.Algorithm == stint.FixedWindow {
 		return "until its window of " + period(&spec) + " ends"
 	}
-	// The time to refill a large burst may not fit into a Duration.
-	took := time.Duration(min(float64(spec.Burst)*float64(spec.Per)/float64(spec.Requests), math.MaxInt64))
-	return "whole again after " + short(took.Round(time.Millisecond))
+	return "whole again after " + text.ShortDuration(limits.RefillTime(r.Stored).Round(time.Millisecond))
 }
 
 // Strict returns for each strict rule how much may pass beyond its limit, and how much while the
@@ -122,17 +120,5 @@ func period(spec *stint.Spec) string {
 	if spec.Calendar != stint.NoPeriod {
 		return spec.Calendar.String()
 	}
-	return short(spec.Per)
-}
-
-// short returns a duration without parts that are zero.
-func short(d time.Duration) string {
-	text := d.String()
-	if before, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = before + "m"
-	}
-	if before, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = before + "h"
-	}
-	return text
+	return text.ShortDuration(spec.Per)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"stint"
+	"stint/internal/limits"
 	"stint/internal/strictyaml"
 	"stint/rule"
 )
@@ -94,11 +94,7 @@ func (l *limit) keptAfterLoss() bool {
 	case l.saysLoss:
 		return l.kept
 	}
-	s := l.stored.Spec()
-	if s.Algorithm == stint.TokenBucket {
-		return float64(s.Burst)*s.Per.Seconds() > float64(s.Requests)*longestUsedUp.Seconds()
-	}
-	return s.Calendar != stint.NoPeriod || s.Per > longestUsedUp
+	return limits.RefillTime(l.stored) > longestUsedUp
 }
 
 // fits reports words of a limit that do not belong to its mode. In a file's defaults they are

@@ -1,0 +1,28 @@
+package limits_test
+
+import (
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/limits"
+)
+
+func TestRefillTime(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, test := range []struct {
+		spec stint.Spec
+		want time.Duration
+	}{
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 600, Per: time.Minute, Burst: 400}, 40 * time.Second},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 7, Per: time.Minute, Burst: 7}, time.Minute},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: year, Burst: 50}, 50 * year},
+		{stint.Spec{Algorithm: stint.TokenBucket, Per: time.Minute}, time.Minute},
+		{stint.Spec{Requests: 5, Per: time.Hour}, time.Hour},
+		{stint.Spec{Requests: 5, Calendar: stint.Day}, 25 * time.Hour},
+	} {
+		if got := limits.RefillTime(stint.MustLimit(test.spec)); got != test.want {
+			t.Errorf("%+v: %v, want %v", test.spec, got, test.want)
+		}
+	}
+}
