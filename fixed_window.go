@@ -155,7 +155,7 @@ func (l *Limit) windowSub(st *State, now, cost, end int64) {
 		st.T, st.N = start, l.windowUsed(st, now)
 	}
 	if end == 0 || end == l.windowEnd(st.T) {
-		st.N = max(min(st.N, st.lending.lentAt(Instant(now))), st.N-cost)
+		st.N = max(min(st.N, st.lending.lent()), st.N-cost)
 	}
 }
 

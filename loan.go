@@ -121,18 +121,6 @@ func (o *loans) lent() (n int64) {
 	return n
 }
 
-// lentAt returns the units of the loans that are not written off at now.
-func (o *loans) lentAt(now Instant) (n int64) {
-	if o != nil {
-		for i := range o.list {
-			if l := &o.list[i]; l.until() > now {
-				n += l.lent
-			}
-		}
-	}
-	return n
-}
-
 // last returns when the last loan is written off, 0 if there is none.
 func (o *loans) last() Instant {
 	if o == nil || len(o.list) == 0 {

@@ -135,11 +135,10 @@ func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
 	e.unanswered, e.recall = false, a.Recall
 	kept := min(e.takeBackLocked(), int64(a.Held))
-	if a.Began != e.epoch {
-		if e.epoch = a.Began; !a.KeptAfterLoss { // else a.Held is the number that the store still counts
-			kept = 0
-		}
+	if a.Began != e.epoch && !a.KeptAfterLoss { // otherwise a.Held is what the store still has of the lease
+		kept = 0
 	}
+	e.epoch = a.Began
 	if has := kept + int64(a.Grant); has > 0 {
 		e.start = has
 		e.held.Store(heldOf(has, e.asked.Add(a.Lease), d, now))

@@ -207,7 +207,7 @@ kinds.w = {
   sub = function(l, st, _, cost, undo)
     if not undo or undo.reset == window_stop(l, st) then
       -- Units that are lent stay charged: only the node that has them can give them back.
-      local least = st.loans and min(st.n, lending.lent(st)) or 0
+      local least = st.loans and min(st.n, lending.lent(st.loans)) or 0
       st.n = max(least, st.n - cost)
     end
   end,
