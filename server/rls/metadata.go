@@ -140,7 +140,7 @@ func appendValue(dst []byte, value any) []byte {
 	case string:
 		return appendBytes(dst, 3, valid(v))
 	case bool:
-		return protowire.AppendVarint(protowire.AppendTag(dst, 4, protowire.VarintType), protowire.EncodeBool(v))
+		return append(dst, tag(4, protowire.VarintType), byte(protowire.EncodeBool(v)))
 	case map[string]any:
 		dst, from := open(dst, 5)
 		return finish(appendStruct(dst, v), from)
@@ -154,9 +154,9 @@ func appendValue(dst []byte, value any) []byte {
 		return finish(dst, list)
 	}
 	if n, ok := number(value); ok {
-		return protowire.AppendFixed64(protowire.AppendTag(dst, 2, protowire.Fixed64Type), math.Float64bits(n))
+		return protowire.AppendFixed64(append(dst, tag(2, protowire.Fixed64Type)), math.Float64bits(n))
 	}
-	return protowire.AppendVarint(protowire.AppendTag(dst, 1, protowire.VarintType), 0) // null
+	return append(dst, tag(1, protowire.VarintType), 0) // null
 }
 
 // number converts a number to the type that JSON uses.
