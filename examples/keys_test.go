@@ -55,44 +55,40 @@ var ways = []struct {
 // However a client writes its key, or leaves it out, it has one limit over all nodes: the proxy
 // hashes the same value that the node counts by. A proxy may also refuse the request.
 func TestStickyRespelledKeys(t *testing.T) {
-	for _, b := range balancers {
-		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t)
-			url := c.proxy(b, 0)
-			for _, client := range []string{"k", ""} {
-				at, passed := "", 0
-				for _, way := range ways {
-					if way.client != client {
-						continue
-					}
-					for i := range junk {
-						node, status := c.write(url, way.lines, i)
-						if status == http.StatusOK {
-							passed++
-						}
-						if way.lines == nil || len(way.lines) == 1 && way.lines[0] == "X-Api-Key: k" {
-							at = node
-						}
-						if node != "" && node != at {
-							t.Errorf("%q, %d: node %s, and node %s by the plain key", way.lines, i, node, at)
-						}
-						if status != http.StatusOK && status != http.StatusTooManyRequests && status != http.StatusBadRequest {
-							t.Errorf("%q: status %d", way.lines, status)
-						}
-					}
+	eachBalancer(t, func(t *testing.T, b balancer, c *cluster) {
+		url := c.proxy(b, 0)
+		for _, client := range []string{"k", ""} {
+			at, passed := "", 0
+			for _, way := range ways {
+				if way.client != client {
+					continue
 				}
-				if b.name == "nginx" { // from 1.23 on nginx reads two keys like that
-					if _, status := c.write(url, []string{"X-Api-Key: k, other"}, 0); status != http.StatusBadRequest {
-						t.Errorf("two keys that nginx has joined: %d", status)
+				for i := range junk {
+					node, status := c.write(url, way.lines, i)
+					if status == http.StatusOK {
+						passed++
 					}
-				}
-				if passed != perClient() {
-					t.Errorf("%d requests of client %q passed, want %d", passed, client, perClient())
+					if way.lines == nil || len(way.lines) == 1 && way.lines[0] == "X-Api-Key: k" {
+						at = node
+					}
+					if node != "" && node != at {
+						t.Errorf("%q, %d: node %s, and node %s by the plain key", way.lines, i, node, at)
+					}
+					if status != http.StatusOK && status != http.StatusTooManyRequests && status != http.StatusBadRequest {
+						t.Errorf("%q: status %d", way.lines, status)
+					}
 				}
 			}
-		})
-	}
+			if b.name == "nginx" { // from 1.23 on nginx reads two keys like that
+				if _, status := c.write(url, []string{"X-Api-Key: k, other"}, 0); status != http.StatusBadRequest {
+					t.Errorf("two keys that nginx has joined: %d", status)
+				}
+			}
+			if passed != perClient() {
+				t.Errorf("%d requests of client %q passed, want %d", passed, client, perClient())
+			}
+		}
+	})
 }
 
 // write sends a request with header lines, and returns the node and the status of the response.

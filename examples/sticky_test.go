@@ -180,6 +180,17 @@ func (c *cluster) askAll(url, name string, clients, each int) (at []string, pass
 	return at, passed
 }
 
+// eachBalancer tests each balancer in front of a cluster of its own.
+func eachBalancer(t *testing.T, test func(t *testing.T, b balancer, c *cluster)) {
+	t.Helper()
+	for _, b := range balancers {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, b, newCluster(t))
+		})
+	}
+}
+
 // Each client always reaches the same node. When a node leaves or joins, only its own clients move,
 // and only they have their limit once more; a client that moves back has nothing more.
 func TestStickyJoinAndLeave(t *testing.T) {
@@ -187,33 +198,29 @@ func TestStickyJoinAndLeave(t *testing.T) {
 	if testing.Short() {
 		clients = 60
 	}
-	for _, b := range balancers {
-		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t)
-			four, three := c.proxy(b, 0), c.proxy(b, 2)
-			at, passed := c.askAll(four, "early", clients, perClient()+1)
-			if passed != clients*perClient() {
-				t.Errorf("%d passed, want %d for each of %d", passed, perClient(), clients)
+	eachBalancer(t, func(t *testing.T, b balancer, c *cluster) {
+		four, three := c.proxy(b, 0), c.proxy(b, 2)
+		at, passed := c.askAll(four, "early", clients, perClient()+1)
+		if passed != clients*perClient() {
+			t.Errorf("%d passed, want %d for each of %d", passed, perClient(), clients)
+		}
+		share := map[string]int{}
+		for _, node := range at {
+			share[node]++
+		}
+		for _, n := range c.nodes {
+			if part := float64(share[n.id]) / float64(clients); part < 0.08 || part > 0.5 {
+				t.Errorf("node %s has %d of %d clients", n.id, share[n.id], clients)
 			}
-			share := map[string]int{}
-			for _, node := range at {
-				share[node]++
-			}
-			for _, n := range c.nodes {
-				if part := float64(share[n.id]) / float64(clients); part < 0.08 || part > 0.5 {
-					t.Errorf("node %s has %d of %d clients", n.id, share[n.id], clients)
-				}
-			}
-			c.change(b, "early", "leaves", at, three)
-			if back, again := c.askAll(four, "early", clients, perClient()+1); again != 0 || !slices.Equal(at, back) {
-				t.Errorf("node 2 comes back: %d more passed, clients at %v after %v", again, back, at)
-			}
-			at, _ = c.askAll(three, "late", clients, perClient()+1)
-			c.change(b, "late", "joins", at, four)
-			t.Logf("%s: the shares of the nodes are %v of %d", b.name, share, clients)
-		})
-	}
+		}
+		c.change(b, "early", "leaves", at, three)
+		if back, again := c.askAll(four, "early", clients, perClient()+1); again != 0 || !slices.Equal(at, back) {
+			t.Errorf("node 2 comes back: %d more passed, clients at %v after %v", again, back, at)
+		}
+		at, _ = c.askAll(three, "late", clients, perClient()+1)
+		c.change(b, "late", "joins", at, four)
+		t.Logf("%s: the shares of the nodes are %v of %d", b.name, share, clients)
+	})
 }
 
 // change sends requests of clients with used up limits after node 2 has left or joined, and checks
@@ -246,60 +253,52 @@ func percent(part, whole int) float64 { return 100 * float64(part) / float64(who
 
 // After a node dies, its clients reach other nodes, and no other client moves.
 func TestStickyNodeDies(t *testing.T) {
-	for _, b := range balancers {
-		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t)
-			url := c.proxy(b, 0)
-			const clients = 100
-			at, _ := c.askAll(url, "client", clients, 1)
-			dead := c.nodes[1]
-			dead.Close()
-			client := programs.Client(t, "127.0.0.1")
-			for i := range at {
-				programs.Until(t, fmt.Sprintf("an answer for client %d", i), func() bool {
-					node, status, err := ask(client, url, fmt.Sprintf("client-%d", i))
-					if err != nil || status != http.StatusOK || node == dead.id {
-						if at[i] != dead.id && status != http.StatusOK {
-							t.Fatalf("client %d of node %s: status %d, %v", i, at[i], status, err)
-						}
-						return false
+	eachBalancer(t, func(t *testing.T, b balancer, c *cluster) {
+		url := c.proxy(b, 0)
+		const clients = 100
+		at, _ := c.askAll(url, "client", clients, 1)
+		dead := c.nodes[1]
+		dead.Close()
+		client := programs.Client(t, "127.0.0.1")
+		for i := range at {
+			programs.Until(t, fmt.Sprintf("an answer for client %d", i), func() bool {
+				node, status, err := ask(client, url, fmt.Sprintf("client-%d", i))
+				if err != nil || status != http.StatusOK || node == dead.id {
+					if at[i] != dead.id && status != http.StatusOK {
+						t.Fatalf("client %d of node %s: status %d, %v", i, at[i], status, err)
 					}
-					if at[i] != dead.id && node != at[i] && b.moves == 0 {
-						t.Errorf("client %d of node %s came to node %s", i, at[i], node)
-					}
-					return true
-				})
-			}
-		})
-	}
+					return false
+				}
+				if at[i] != dead.id && node != at[i] && b.moves == 0 {
+					t.Errorf("client %d of node %s came to node %s", i, at[i], node)
+				}
+				return true
+			})
+		}
+	})
 }
 
 // A client without a key is identified by its address, and reaches one node too.
 func TestStickyAddresses(t *testing.T) {
-	for _, b := range balancers {
-		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t)
-			url := c.proxy(b, 0)
-			nodes := map[string]bool{}
-			for i := range 32 {
-				client := programs.Client(t, fmt.Sprintf("127.0.%d.%d", 3*i, 7*i+2))
-				first := ""
-				for range 3 {
-					node, status, err := ask(client, url, "")
-					if err != nil || status != http.StatusOK && status != http.StatusTooManyRequests || first != "" && node != first {
-						t.Fatalf("address %d: node %q after %q, status %d, %v", i, node, first, status, err)
-					}
-					first = node
+	eachBalancer(t, func(t *testing.T, b balancer, c *cluster) {
+		url := c.proxy(b, 0)
+		nodes := map[string]bool{}
+		for i := range 32 {
+			client := programs.Client(t, fmt.Sprintf("127.0.%d.%d", 3*i, 7*i+2))
+			first := ""
+			for range 3 {
+				node, status, err := ask(client, url, "")
+				if err != nil || status != http.StatusOK && status != http.StatusTooManyRequests || first != "" && node != first {
+					t.Fatalf("address %d: node %q after %q, status %d, %v", i, node, first, status, err)
 				}
-				nodes[first] = true
+				first = node
 			}
-			if len(nodes) < 3 {
-				t.Errorf("32 addresses came to nodes %v alone", nodes)
-			}
-		})
-	}
+			nodes[first] = true
+		}
+		if len(nodes) < 3 {
+			t.Errorf("32 addresses came to nodes %v alone", nodes)
+		}
+	})
 }
 
 // A client that floods reaches one node and its limit there, and other clients keep their limits.
@@ -309,50 +308,46 @@ func TestStickyHotClient(t *testing.T) {
 	if testing.Short() {
 		each = 40
 	}
-	for _, b := range balancers {
-		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t)
-			url := c.proxy(b, 0)
-			for _, n := range c.nodes {
-				n.asked.Store(0)
-			}
-			client := programs.Client(t, "127.0.0.1")
-			client.Transport.(*http.Transport).MaxIdleConnsPerHost = callers
-			var passed atomic.Int64
-			var wg sync.WaitGroup
-			began := time.Now()
-			for range callers {
-				wg.Go(func() {
-					for range each {
-						_, status, err := ask(client, url, "hot")
-						if err != nil || status != http.StatusOK && status != http.StatusTooManyRequests {
-							t.Errorf("status %d, %v", status, err)
-							return
-						}
-						if status == http.StatusOK {
-							passed.Add(1)
-						}
+	eachBalancer(t, func(t *testing.T, b balancer, c *cluster) {
+		url := c.proxy(b, 0)
+		for _, n := range c.nodes {
+			n.asked.Store(0)
+		}
+		client := programs.Client(t, "127.0.0.1")
+		client.Transport.(*http.Transport).MaxIdleConnsPerHost = callers
+		var passed atomic.Int64
+		var wg sync.WaitGroup
+		began := time.Now()
+		for range callers {
+			wg.Go(func() {
+				for range each {
+					_, status, err := ask(client, url, "hot")
+					if err != nil || status != http.StatusOK && status != http.StatusTooManyRequests {
+						t.Errorf("status %d, %v", status, err)
+						return
 					}
-				})
-			}
-			wg.Wait()
-			took := time.Since(began)
-			busy := 0
-			for _, n := range c.nodes {
-				if asked := n.asked.Load(); asked == int64(callers*each) {
-					busy++
-				} else if asked != 0 {
-					t.Errorf("node %s was asked %d times", n.id, asked)
+					if status == http.StatusOK {
+						passed.Add(1)
+					}
 				}
+			})
+		}
+		wg.Wait()
+		took := time.Since(began)
+		busy := 0
+		for _, n := range c.nodes {
+			if asked := n.asked.Load(); asked == int64(callers*each) {
+				busy++
+			} else if asked != 0 {
+				t.Errorf("node %s was asked %d times", n.id, asked)
 			}
-			if passed.Load() != int64(perClient()) || busy != 1 {
-				t.Errorf("%d passed, want %d; %d nodes had all", passed.Load(), perClient(), busy)
-			}
-			if _, others := c.askAll(url, "other", 40, perClient()); others != 40*perClient() {
-				t.Errorf("%d of others passed, want %d", others, 40*perClient())
-			}
-			t.Logf("%s: %d requests of one client in %v (%.0f/s), %d passed", b.name, callers*each, took.Round(time.Millisecond), float64(callers*each)/took.Seconds(), passed.Load())
-		})
-	}
+		}
+		if passed.Load() != int64(perClient()) || busy != 1 {
+			t.Errorf("%d passed, want %d; %d nodes had all", passed.Load(), perClient(), busy)
+		}
+		if _, others := c.askAll(url, "other", 40, perClient()); others != 40*perClient() {
+			t.Errorf("%d of others passed, want %d", others, 40*perClient())
+		}
+		t.Logf("%s: %d requests of one client in %v (%.0f/s), %d passed", b.name, callers*each, took.Round(time.Millisecond), float64(callers*each)/took.Seconds(), passed.Load())
+	})
 }

@@ -23,14 +23,13 @@ func main() {
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if slices.Equal(os.Args[1:], []string{"restart"}) {
-		if err := restart(ctx, os.Stdout); err != nil {
-			log.Fatal(err)
-		}
-		return
+	show := func() error {
+		return run(ctx, config, func(url string) { fmt.Println("try curl -i", url+"/demo") })
 	}
-	err := run(ctx, config, func(url string) { fmt.Println("try curl -i", url+"/demo") })
-	if err != nil {
+	if slices.Equal(os.Args[1:], []string{"restart"}) {
+		show = func() error { return restart(ctx, os.Stdout) }
+	}
+	if err := show(); err != nil {
 		log.Print(err)
 	}
 }
