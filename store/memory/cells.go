@@ -24,8 +24,12 @@ const sweepCells = 4096
 func (s *Store) decideInMap(sh *shard, q *query, d *stint.Decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	c, fresh := s.cellLocked(sh, q.fp, q.limit, q.now)
 	s.setTime(q)
+	c, fresh := sh.cellMap[q.fp], false
+	if c == nil {
+		c, fresh = s.cellLocked(sh, q.fp, q.limit, q.now)
+		s.setTime(q) // the state was in the table, where others could still write it
+	}
 	at := q.now
 	if fresh {
 		at = sh.freshLocked(q.now)

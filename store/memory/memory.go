@@ -123,8 +123,7 @@ func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.De
 	if key == "" || limit == nil || s.shards == nil {
 		s.panicInvalid(key, limit)
 	}
-	now := s.now(0)
-	if limit.ForStores().Packed() && s.quick(s.fingerprint(limit.Algorithm(), key), limit, uint64(cost), now, &d) {
+	if limit.ForStores().Packed() && s.quick(s.fingerprint(limit.Algorithm(), key), limit, uint64(cost), s.now(0), &d) {
 		return d
 	}
 	s.decideOne(key, &query{limit: limit, cost: uint64(cost)}, &d)
@@ -191,10 +190,11 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 			i += int(t.Borrows)
 			continue
 		}
-		if now == 0 {
+		packed := t.Limit.ForStores().Packed()
+		if packed && now == 0 {
 			now = s.now(c.At)
 		}
-		if t.Op != stint.Ask || t.Loan() != nil || !t.Limit.ForStores().Packed() || !s.quick(s.fingerprint(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
+		if t.Op != stint.Ask || t.Loan() != nil || !packed || !s.quick(s.fingerprint(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 			now = 0
 		}
@@ -242,9 +242,14 @@ func (s *Store) decideOne(key stint.Key, q *query, d *stint.Decision) {
 		*d = q.limit.Test(nil, s.now(q.at), q.cost)
 		return
 	}
-	q.fp, q.now = s.fingerprint(algorithm, key), s.now(q.at)
+	q.fp = s.fingerprint(algorithm, key)
 	sh := s.shard(q.fp)
-	for q.limit.ForStores().Packed() && q.loan == nil {
+	if !q.limit.ForStores().Packed() || q.loan != nil {
+		s.decideInMap(sh, q, d)
+		return
+	}
+	s.setTime(q)
+	for {
 		switch s.decideInTable(sh, q, d) {
 		case decided:
 			return
@@ -254,7 +259,6 @@ func (s *Store) decideOne(key stint.Key, q *query, d *stint.Decision) {
 		}
 		runtime.Gosched()
 	}
-	s.decideInMap(sh, q, d)
 }
 
 // fingerprint returns the fingerprint of a key. It is never empty or closed.
