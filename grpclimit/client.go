@@ -266,7 +266,7 @@ func (c *Client) hold(ctx context.Context, method string, v *limiter.Verdict) er
 	if !c.options.FailFast && sleep(ctx, v.Delay) == nil {
 		return nil
 	}
-	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	undo, cancel := response.Afterwards(ctx)
 	defer cancel()
 	if err := c.limiter.Undo(undo, v); err != nil {
 		c.report(ctx, method, err)

@@ -5,15 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"stint"
 	"stint/internal/transaction"
 )
-
-// backTimeout bounds the refund of what a denied call charged. The refund also goes on when the
-// caller has stopped waiting.
-const backTimeout = time.Second
 
 // charged selects which charged takes of a part are given back, beside the ordinary ones.
 type charged struct {
@@ -132,7 +127,7 @@ func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, 
 		p.undone = true
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
+	ctx, cancel := transaction.UndoContext(ctx)
 	defer cancel()
 	if err := by.Decide(ctx, &back); err != nil {
 		return transaction.WithoutTakes(err)

@@ -220,20 +220,17 @@ func (w *work) giveBack(ctx context.Context) error {
 	if len(w.charged) == 0 {
 		return nil
 	}
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), transaction.UndoTimeout)
-	if ctx.Err() != nil {
+	later, err := transaction.Revert(ctx, w.undo, func() (func(context.Context) error, *sync.WaitGroup) {
 		back := &work{store: w.store, call: &stint.Call{At: w.call.At}, charged: slices.Clone(w.charged)}
 		for i := range back.charged {
 			back.charged[i].take = back.charged[i].take.Clone()
 		}
-		w.store.background.Go(func() {
-			defer cancel()
-			_ = back.undo(own) // the caller got ErrUnknown
-		})
+		return back.undo, &w.store.background
+	})
+	switch {
+	case later:
 		return stint.ErrUnknown
-	}
-	defer cancel()
-	if err := w.undo(own); err != nil {
+	case err != nil:
 		return joinErrors(err, stint.ErrUnknown)
 	}
 	return nil

@@ -10,10 +10,6 @@ import (
 	"stint"
 )
 
-// UndoTimeout bounds the undoing of what a call charged, which goes on when the caller has stopped
-// waiting.
-const UndoTimeout = time.Second
-
 // tries is how often a group is decided. It is decided again if a peek denied it, and all of it
 // fits when the second step takes it to learn the retry time.
 const tries = 3
@@ -397,19 +393,16 @@ func (r *Run) undo(ctx context.Context, all bool) error {
 	if len(back) == 0 {
 		return nil
 	}
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
-	if ctx.Err() != nil {
-		r.Lasting = true
-		later, count := r.By.Detach()
-		count.Go(func() {
-			defer cancel()
-			_ = undoSteps(own, later, back) // the caller got ErrUnknown
+	later, err := Revert(ctx, func(ctx context.Context) error { return undoSteps(ctx, r.By, back) },
+		func() (func(context.Context) error, *sync.WaitGroup) {
+			by, count := r.By.Detach()
+			return func(ctx context.Context) error { return undoSteps(ctx, by, back) }, count
 		})
+	r.Lasting = r.Lasting || later || err != nil
+	switch {
+	case later:
 		return stint.ErrUnknown
-	}
-	defer cancel()
-	if err := undoSteps(own, r.By, back); err != nil {
-		r.Lasting = true
+	case err != nil:
 		return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
 	}
 	for i := range back {

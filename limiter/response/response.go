@@ -89,7 +89,7 @@ func Delay(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left ti
 	if deadline, ok := ctx.Deadline(); (!ok || ready.Before(deadline)) && system.Wait(ctx, v.Delay) {
 		return 0, nil
 	}
-	undo, cancel := afterwards(ctx)
+	undo, cancel := Afterwards(ctx)
 	defer cancel()
 	err = l.Undo(undo, v)
 	return max(time.Until(ready), 1), err
@@ -98,14 +98,14 @@ func Delay(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left ti
 // Settle charges the limits that count responses of this status, and gives the units reserved in
 // the others back. It does so even if ctx has ended.
 func Settle(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict, status int) error {
-	settle, cancel := afterwards(ctx)
+	settle, cancel := Afterwards(ctx)
 	defer cancel()
 	return l.Settle(settle, v, status)
 }
 
-// afterwards returns a context for what has to be done afterwards a request, whether or not it
-// has ended: one second.
-func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+// Afterwards returns a context for work after a request, even if the request was canceled. It ends
+// after one second.
+func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 }
 

@@ -13,6 +13,7 @@ import (
 	"stint"
 	"stint/internal/web"
 	"stint/limiter"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -162,15 +163,9 @@ func (h *Handler) Abandon(ctx context.Context, c *Call) {
 	if c.held == 0 {
 		return
 	}
-	undo, cancel := after(ctx)
+	undo, cancel := response.Afterwards(ctx)
 	defer cancel()
 	_ = h.limiter.Undo(undo, &c.verdict) // on failure the units refill later
-}
-
-// after returns a context for work after a request, even if the request was canceled. It ends after
-// one second.
-func after(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 }
 
 // decide decides the message of c and fills its response.
@@ -267,7 +262,7 @@ func (h *Handler) hold(ctx context.Context, c *Call) {
 		return
 	}
 	c.left = v.Delay
-	undo, cancel := after(ctx)
+	undo, cancel := response.Afterwards(ctx)
 	defer cancel()
 	_ = h.limiter.Undo(undo, v) // on failure the units refill later
 	for i := range v.Results {

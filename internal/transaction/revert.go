@@ -1,0 +1,33 @@
+package transaction
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// undoTimeout bounds the undoing of what a call charged, which goes on when the caller has stopped
+// waiting.
+const undoTimeout = time.Second
+
+// UndoContext returns a context for undoing what a call charged. It does not end with ctx.
+func UndoContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+}
+
+// Revert calls undo, which undoes what a call charged. If ctx is done the caller has stopped waiting:
+// then Revert returns true, and the function that detach returns undoes it in the background, counted
+// by the WaitGroup.
+func Revert(ctx context.Context, undo func(context.Context) error, detach func() (func(context.Context) error, *sync.WaitGroup)) (later bool, err error) {
+	own, cancel := UndoContext(ctx)
+	if ctx.Err() == nil {
+		defer cancel()
+		return false, undo(own)
+	}
+	undo, count := detach()
+	count.Go(func() {
+		defer cancel()
+		_ = undo(own) // the caller learns that the outcome is unknown
+	})
+	return true, nil
+}
