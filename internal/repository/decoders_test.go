@@ -22,6 +22,7 @@ const (
 // clients cannot send its input. To add a decoder, add it here, with its test if it reads from the
 // network.
 var decoders = map[string]string{
+	"server/rls/wire.go":                 measured,
 	"server/rls/json_request.go":         measured,
 	"server/rls/json.go":                 measured,
 	"server/rls/transport/grpc.go":       "by server/rls", // it copies a request once, which that test counts
@@ -59,18 +60,19 @@ var decoders = map[string]string{
 
 // decoding are the calls that decode bytes, by package; "" is any package.
 var decoding = map[string][]string{
-	"json":     {"NewDecoder", "Unmarshal"},
-	"io":       {"ReadAll"},
-	"jsonbody": {"Read", "Objects"},
-	"url":      {"ParseQuery", "QueryUnescape", "PathUnescape"},
-	"csv":      {"NewReader"},
-	"bufio":    {"NewReader", "NewReaderSize", "NewScanner"},
-	"binary":   {"Uvarint", "Varint", "ReadUvarint"},
-	"xml":      {"Unmarshal", "NewDecoder"},
-	"gob":      {"NewDecoder"},
-	"proto":    {"Unmarshal"},
-	"data":     {"CopyTo"}, // the bytes that grpc-go received
-	"":         {"DecodeString", "ParseWithClaims", "ParseUnverified", "ParseForm", "ParseMultipartForm", "Cookies"},
+	"json":      {"NewDecoder", "Unmarshal"},
+	"io":        {"ReadAll"},
+	"jsonbody":  {"Read", "Objects"},
+	"url":       {"ParseQuery", "QueryUnescape", "PathUnescape"},
+	"csv":       {"NewReader"},
+	"bufio":     {"NewReader", "NewReaderSize", "NewScanner"},
+	"binary":    {"Uvarint", "Varint", "ReadUvarint"},
+	"xml":       {"Unmarshal", "NewDecoder"},
+	"gob":       {"NewDecoder"},
+	"proto":     {"Unmarshal"},
+	"protowire": {"ConsumeTag", "ConsumeVarint", "ConsumeBytes", "ConsumeFieldValue"},
+	"data":      {"CopyTo"}, // the bytes that grpc-go received
+	"":          {"DecodeString", "ParseWithClaims", "ParseUnverified", "ParseForm", "ParseMultipartForm", "Cookies"},
 }
 
 // decodes reports whether a call decodes bytes.
