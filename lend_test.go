@@ -290,6 +290,24 @@ func TestRefundBesideLoan(t *testing.T) {
 	}
 }
 
+// Units of a loan that was written off count as spent, so a refund gives them back, whether the
+// state was written since or not.
+func TestRefundAfterLoan(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour, Burst: 100})
+	for _, cost := range []uint64{0, 1} {
+		var st stint.State
+		a := stint.Loan{Node: 1, Seq: 1, Want: 50}
+		limit.ForStores().Report(&st, zero, &a, stint.Epoch{Began: zero})
+		d := limit.Take(&st, zero, 10)
+		limit.ForStores().Lend(&st, zero, &a, 10, &d)
+		later := zero.Add(stint.LeaseTime + stint.LeaseMargin + time.Second)
+		limit.Take(&st, later, cost)
+		if d := limit.Refund(&st, later, 50, nil); a.Grant == 0 || d.Remaining != 100 {
+			t.Errorf("%d lent, and after a take of %d and a refund of 50 %d remain, want all 100", a.Grant, cost, d.Remaining)
+		}
+	}
+}
+
 // A lease of the epoch before is void, unless the key is kept after a loss: then the store takes
 // back what the node gives back, leaves it the rest, and does neither twice.
 func TestReportAcrossEpochs(t *testing.T) {

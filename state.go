@@ -358,6 +358,7 @@ func (l *Limit) countDenied(st *State, now Instant, cost uint64) {
 // said that the key would be untouched again, also where the clock ran backwards.
 func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
 	l.turn(st, now)
+	l.writeOff(st, now)
 	reset := int64(0)
 	if undo != nil {
 		reset = int64(undo.At.Add(undo.ResetAfter))

@@ -23,6 +23,7 @@ func loans(t *testing.T, o Options) {
 	for _, limit := range []*stint.Limit{
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 300, Per: time.Second, Burst: 80}),
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10_000, Per: time.Second, Burst: 10_000}),
+		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour, Burst: 100}),
 		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second}),
 		stint.MustLimit(stint.Spec{Requests: 500, Calendar: stint.Day}),
 		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second, FromFirst: true}),
@@ -109,7 +110,6 @@ type borrower struct {
 	began stint.Instant // the store's epoch
 	asks  []stint.Loan
 	seq   map[uint64]uint64
-	lent  stint.Instant  // when the first units were lent; 0: none were
 	last  stint.Decision // the last take without a loan that passed, and its cost
 	cost  uint32
 }
@@ -144,9 +144,6 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 		b.state.Report(limit, now, &a, epoch)
 		want := b.state.Take(limit, now, uint64(cost))
 		b.state.Lend(limit, now, &a, uint64(cost), &want)
-		if b.lent == 0 && a.Grant > 0 {
-			b.lent = now
-		}
 		if got != want || told != a || told.Began == 0 {
 			s.Fatalf("step %d: a take of %d gets %+v\nand %+v, want\n%+v\nand %+v", step, cost, got, told, want, a)
 		}
@@ -166,13 +163,12 @@ func (b *borrower) takeWithoutLoan(s tester, now stint.Instant, take stint.Take,
 	if same {
 		take.Op = pick(b.r, stint.Ask, stint.Ask, stint.Force, stint.Refund)
 	}
-	// Once a loan of a bucket is written off, what a refund gives back depends on whether the state
-	// was written since.
-	if writtenOff := b.lent > 0 && now >= b.lent.Add(stint.LeaseTime+stint.LeaseMargin); writtenOff && take.Limit.Algorithm() == stint.TokenBucket && take.Op == stint.Refund {
-		take.Op = stint.Ask
-	}
-	if take.Op == stint.Refund && b.last.At > 0 && b.r.IntN(2) == 0 {
+	switch {
+	case take.Op != stint.Refund:
+	case b.last.At > 0 && b.r.IntN(2) == 0:
 		take.Cost, take.Undo = b.cost, &b.last
+	default:
+		take.Cost *= uint32(pick(b.r, 1, 10)) // also more than was used
 	}
 	want := b.state.Apply(take.Op, take.Limit, now, uint64(take.Cost), take.Undo)
 	if got := s.decide(now, take)[0]; got != want {
