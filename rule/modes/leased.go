@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"stint"
@@ -21,6 +22,7 @@ func Leased(table *rule.Table) (all []audit.Finding) {
 			continue
 		}
 		f := audit.Finding{ID: "leased", File: r.File, Line: r.Line, Rule: r.Name}
+		stored := r.Terms.Stored()
 		away := map[rule.Failure]string{
 			rule.Allow: "then everything passes, uncounted", rule.Deny: "then nothing passes",
 			rule.Local: "then nothing passes, as the share is less than one request on each node",
@@ -32,11 +34,14 @@ func Leased(table *rule.Table) (all []audit.Finding) {
 		case r.Mode() != rule.Leased:
 			f.Text = "leased is decided strict here: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r)
 			f.Hint = "steady token_bucket and fixed_window of 8 and more can be leased, without overdraw, elastic and count: responses"
+		case !stored.ForStores().Leasable():
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); what the store has is too little to lend, so after_loss does nothing: a restart of the store that loses no data changes nothing, and what a failover or a flush loses may pass once more, at most %d of each key; while the store is away %s", stored.Capacity(), strings.TrimPrefix(away, "then "))
+			f.Hint = "lower local_share so that the store has 8 or more"
 		case r.KeptAfterLoss:
-			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); after_loss is kept: a restart of the store that loses no data changes nothing, and what a failover or a flush loses may pass once more, at most %d of each key; while the store is away nodes use up what they hold, %s", r.Stored.Capacity(), away)
-			f.Hint = "write after_loss: used_up if nothing may pass: then a restart, failover or flush counts every key as used up, " + whole(r)
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); after_loss is kept: a restart of the store that loses no data changes nothing, and what a failover or a flush loses may pass once more, at most %d of each key; while the store is away nodes use up what they hold, %s", stored.Capacity(), away)
+			f.Hint = "write after_loss: used_up if nothing may pass: then a restart, failover or flush counts every key as used up, " + whole(stored)
 		default:
-			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); after_loss is used_up: a restart, failover or flush of the store counts every key as used up, %s; while the store is away nodes use up what they hold, %s", whole(r), away)
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); after_loss is used_up: a restart, failover or flush of the store counts every key as used up, %s; while the store is away nodes use up what they hold, %s", whole(stored), away)
 			f.Hint = "write after_loss: kept if a restart that loses no data must deny nobody: then what a failover or a flush loses may pass once more"
 		}
 		all = append(all, f)
@@ -45,12 +50,12 @@ func Leased(table *rule.Table) (all []audit.Finding) {
 }
 
 // whole returns the time after which a key that counts as used up is full again.
-func whole(r *rule.Rule) string {
-	spec := r.Stored.Spec()
+func whole(l *stint.Limit) string {
+	spec := l.Spec()
 	if spec.Algorithm == stint.FixedWindow {
 		return "until its window of " + period(&spec) + " ends"
 	}
-	return "whole again after " + text.ShortDuration(limits.RefillTime(r.Stored).Round(time.Millisecond))
+	return "whole again after " + text.ShortDuration(limits.RefillTime(l).Round(time.Millisecond))
 }
 
 // Strict returns for each strict rule how much may pass beyond its limit, and how much while the
