@@ -373,7 +373,6 @@ func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
 	case LeakyBucket:
 		l.leave(st, cost, undo)
 	case FixedWindow:
-		l.writeOff(st, now)
 		l.windowSub(st, int64(now), cost, reset)
 	case SlidingLog:
 		st.Log.remove(reset-l.per, uint64(cost), undo == nil)
