@@ -32,7 +32,7 @@ func TestHAProxyNamesInOnePlace(t *testing.T) {
 			t.Run(name+"/"+form, func(t *testing.T) {
 				t.Parallel()
 				stint, backend := programs.Stint(t, "--config", "proxies/stint.yaml"), programs.NewBackend(t)
-				edit[1] = strings.ReplaceAll(edit[1], "BACKEND", backend.Addr)
+				edit := [2]string{edit[0], strings.ReplaceAll(edit[1], "BACKEND", backend.Addr)}
 				a := haproxy()
 				s := &setup{asker: a, t: t, stint: stint, backend: backend}
 				s.url = "http://" + a.run(t, form, stint, backend.Addr, edit, [2]string{"abns@stint-auth", "abns@" + testkit.Address(t)})
