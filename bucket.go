@@ -53,7 +53,7 @@ func (l *Limit) takeWord(word uint64, now Instant, cost uint64, d *Decision) uin
 	}
 	d.Allowed, d.Degraded, d.Over = true, false, false
 	d.Limit, d.Remaining, d.At = l.most, l.room(after), now
-	d.Debt, d.RetryAfter, d.Delay = 0, 0, 0
+	d.Charged, d.Debt, d.RetryAfter, d.Delay = 0, 0, 0, 0
 	if l.smooth {
 		d.ResetAfter = time.Duration(after) * time.Microsecond
 		return uint64(t)

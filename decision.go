@@ -31,6 +31,10 @@ type Decision struct {
 	// Terms. A refund goes back there.
 	Own bool
 
+	// Charged is how many units an AskAtMost was charged; 0 if it was denied, and for all other
+	// operations.
+	Charged uint32
+
 	// Limit is the largest number of units that can be taken at once from an untouched key: burst
 	// (token_bucket), burst + 1 (leaky_bucket), else requests. It is NoLimit for an unlimited
 	// one.
@@ -64,7 +68,7 @@ type Decision struct {
 //
 // If any result denies, the call is denied with the longest RetryAfter (Never is the longest; the
 // first wins ties). Otherwise it has the smallest Remaining (the first wins ties). Its Delay is
-// the largest of all.
+// the largest of all, and its Charged the smallest that is not 0.
 func Combine(results []Decision) (Decision, int) {
 	if len(results) == 0 {
 		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit}, -1
@@ -81,6 +85,9 @@ func Combine(results []Decision) (Decision, int) {
 		d.Over = d.Over || results[i].Over
 		if d.Allowed {
 			d.Delay = max(d.Delay, results[i].Delay)
+			if n := results[i].Charged; n > 0 && (n < d.Charged || d.Charged == 0) {
+				d.Charged = n
+			}
 		}
 	}
 	return d, chosen
@@ -95,5 +102,21 @@ func (d *Decision) speaksBefore(other *Decision) bool {
 		return d.RetryAfter > other.RetryAfter
 	default:
 		return d.Remaining < other.Remaining
+	}
+}
+
+// AtMost returns how many of most units to take, by the decision of a test whether 1 unit passes:
+// as many as remain, and 1 if it does not pass.
+func (d *Decision) AtMost(most uint64) uint64 {
+	if !d.Allowed {
+		return min(most, 1)
+	}
+	return min(most, uint64(d.Remaining))
+}
+
+// Charge sets Charged to the units of the take, if it is allowed.
+func (d *Decision) Charge(units uint64) {
+	if d.Allowed {
+		d.Charged = uint32(min(units, MaxCost))
 	}
 }

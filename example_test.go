@@ -39,6 +39,20 @@ func ExampleLimit_Take_delay() {
 }
 
 // A cost of 0 looks without taking.
+func ExampleLimit_TakeAtMost() {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 5, Per: time.Hour})
+	var state stint.State
+	now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	for range 3 {
+		d := limit.TakeAtMost(&state, now, 3)
+		fmt.Println(d.Allowed, d.Charged, d.RetryAfter)
+	}
+	// Output:
+	// true 3 0s
+	// true 2 0s
+	// false 0 1h0m0s
+}
+
 func ExampleLimit_Test() {
 	limit := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Minute})
 	var state stint.State

@@ -119,5 +119,13 @@ func (t *Take) OnFailure() (Failure, *Limit) {
 	return t.Handling.OnFailure, t.Handling.Local
 }
 
+// Charged returns how many units the take was charged, by the decision that allowed it.
+func (t *Take) Charged(d *Decision) uint32 {
+	if t.Op == AskAtMost {
+		return d.Charged
+	}
+	return t.Cost
+}
+
 // Live returns the take's Handling.Live.
 func (t *Take) Live() bool { return t.Handling != nil && t.Handling.Live }

@@ -124,17 +124,22 @@ func (l *Limit) enter(st *State, now Instant, a *Loan, e Epoch) {
 }
 
 // suspect sets the state of a key that is unknown in this epoch: the key counts as used up when the
-// epoch began, and units that may have been lent before count as possibly unspent.
+// epoch began, and units that may have been lent before count as possibly unspent. What the state
+// counts beyond that stays used: the key may have been used since, by takes without a loan.
 func (l *Limit) suspect(st *State, now, began Instant) {
-	*st = State{lending: new(loans)}
+	l.present(st, now)
+	l.writeOff(st, now)
+	st.lending = new(loans)
 	if l.spec.Algorithm == TokenBucket {
-		st.T = l.clock(began) + l.full
+		st.T = max(st.T, l.clock(began)+l.full)
 		st.lending.put(loan{lent: l.most / LeasePart, at: began})
+		l.mark(st, now)
 		return
 	}
-	l.windowAdd(st, int64(began), l.most)
-	if l.Untouched(st, now) {
-		st.T, st.N = 0, 0
+	lost := State{lending: st.lending}
+	l.windowAdd(&lost, int64(began), l.most)
+	if l.windowUsed(&lost, int64(now)) > l.windowUsed(st, int64(now)) {
+		*st = lost
 	}
 }
 
@@ -188,7 +193,7 @@ func (l *Limit) pauses() int64 { return min(LeasePause.Microseconds(), l.full/8)
 
 // grant returns how many units to lend: the wanted number, but at most so many that half of the
 // units remain if all nodes ask for as much, and at most half of the units that may still be lent.
-// It returns 0 if that is too few to be useful.
+// It returns 0 if that is less than the node wants, and too few to save calls.
 func (l *Limit) grant(st *State, now Instant, a *Loan, room int64) uint32 {
 	if st.lending.called > now {
 		return 0
@@ -198,7 +203,7 @@ func (l *Limit) grant(st *State, now Instant, a *Loan, room int64) uint32 {
 		lent -= lost.lent
 	}
 	g := min(int64(a.Want), (l.most/LeasePart-lent)/2, room/(2*(1+st.lending.active(now, a.Node))))
-	if g < 2 {
+	if g < min(int64(a.Want), LeaseLeast) {
 		return 0
 	}
 	return uint32(g)

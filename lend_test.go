@@ -98,7 +98,7 @@ func (m *lentModel) lend(now int64, a *stint.Loan, passed bool) (grant, held int
 			nodes++
 		}
 	}
-	if grant = min(int64(a.Want), (m.burst/4-m.lent())/2, m.whole()/(2*nodes)); grant < 2 || !passed {
+	if grant = min(int64(a.Want), (m.burst/4-m.lent())/2, m.whole()/(2*nodes)); grant < min(int64(a.Want), 8) || !passed {
 		grant = 0
 	}
 	m.take(grant)
@@ -270,6 +270,44 @@ func TestLendAfterLoss(t *testing.T) {
 		step.limit.ForStores().Report(&st, now, &a, epoch)
 		if d := step.limit.Take(&st, now, 0); d.Remaining != step.want || a.Began != began {
 			t.Errorf("%s: %+v, want %d remaining", step.name, d, step.want)
+		}
+	}
+}
+
+// What was used of a key since a loss stays used when the epoch is entered; usage from before it
+// counts no more than a key that was used up.
+func TestUsedSinceLoss(t *testing.T) {
+	began := zero + 10_000_000
+	epoch := stint.Epoch{Began: began, Lost: true}
+	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 80, Per: time.Minute, Burst: 80})
+	window := stint.MustLimit(stint.Spec{Requests: 80, Per: time.Minute})
+	day := stint.MustLimit(stint.Spec{Requests: 80, Calendar: stint.Day})
+	for _, step := range []struct {
+		name  string
+		limit *stint.Limit
+		used  time.Duration // time of the use, after the loss
+		cost  uint64
+		after time.Duration // from the use until the epoch is entered
+		want  int64
+		debt  bool
+	}{
+		{"a bucket", bucket, time.Hour, 60, 0, 20, false},
+		{"a bucket that was used before the loss", bucket, -time.Second, 60, time.Second, 0, false},
+		{"a bucket with a debt", bucket, time.Hour, 160, 45 * time.Second, 0, true},
+		{"a bucket whose debt is paid", bucket, time.Hour, 160, 75 * time.Second, 20, false},
+		{"a window", window, time.Hour, 60, 0, 20, false},
+		{"a window that is over", window, time.Hour, 60, time.Minute, 80, false},
+		{"a window that was used before the loss", window, -time.Second, 60, time.Second, 0, false},
+		{"a window with a debt", window, time.Hour, 160, 0, 0, false},
+		{"a calendar day", day, 75 * time.Hour, 60, time.Minute, 20, false},
+	} {
+		var st stint.State
+		now := began.Add(step.used)
+		step.limit.Force(&st, now, step.cost)
+		now = now.Add(step.after)
+		step.limit.ForStores().Report(&st, now, &stint.Loan{Node: 1, Seq: 1}, epoch)
+		if d := step.limit.Take(&st, now, 0); d.Remaining != step.want || (st.Written != 0) != step.debt {
+			t.Errorf("%s: %+v of %+v, want %d remaining", step.name, d, st, step.want)
 		}
 	}
 }

@@ -17,6 +17,14 @@ const (
 	// LeasePart bounds the units that are lent: at most one LeasePart-th of the limit.
 	LeasePart = 4
 
+	// LeaseRate is the number of takes a second from which a node borrows units of a key. A message
+	// costs the store several times as much as a take, so below that it would not save enough.
+	LeaseRate = 8
+
+	// LeaseLeast is the least number of units that a store lends to a node that wants more: fewer
+	// would not save the calls that they cost.
+	LeaseLeast = 8
+
 	// LeasePause is for how long a store with nothing to lend is left alone, at most,
 	// beyond the time at which one unit is there again.
 	LeasePause = 75 * time.Millisecond

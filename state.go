@@ -111,6 +111,17 @@ func (l *Limit) take(st *State, now Instant, cost uint64) Decision {
 	return d
 }
 
+// TakeAtMost takes the largest number of units from 1 to most that passes, and returns it as
+// Decision.Charged. If less than 1 unit is there it is denied, as a take of 1. A most of 0 is a
+// peek. The limit must not overdraw.
+func (l *Limit) TakeAtMost(st *State, now Instant, most uint64) Decision {
+	d := l.Test(st, now, min(most, 1))
+	units := d.AtMost(most)
+	d = l.Take(st, now, units)
+	d.Charge(units)
+	return d
+}
+
 // charged takes cost units that fit, and reports.
 func (l *Limit) charged(st *State, now Instant, cost uint64) Decision {
 	wait := int64(0)

@@ -42,7 +42,17 @@ const (
 	// stay charged. It changes nothing where the limit does not hold (see
 	// Spec.Reserve) or the reservation is over. Always allowed.
 	Settle
+
+	// AskAtMost asks for the largest number of units from 1 to Cost that passes, which
+	// Decision.Charged returns. It is denied, as a take of 1, if less than 1 unit is there. All
+	// such takes of a call that are not Independent are charged one number, the smallest that any
+	// of them could take. Such a take does not borrow, and its key appears once in what is
+	// decided together. To undo it, refund the units that were charged. A Cost of 0 is a peek.
+	AskAtMost
 )
+
+// Asks reports whether a take of this operation may be denied: whether it is Ask or AskAtMost.
+func (o Op) Asks() bool { return o == Ask || o == AskAtMost }
 
 // Take is one (key, limit, cost) put to a store.
 type Take struct {
@@ -121,11 +131,16 @@ var (
 	ErrNoKey error = &wrongCall{"take without a key"}
 
 	// ErrMixedLimits means that one key appears twice in a call under the same algorithm with
-	// different numbers, or is both asked and changed, or both borrows and does not.
+	// different numbers, or is both asked and changed, or both borrows and does not, or one of the
+	// takes is an AskAtMost.
 	ErrMixedLimits error = &wrongCall{"same key twice in one call with different limits or operations"}
 
 	// ErrSource means that a take borrows from missing sources, or does more than ask.
 	ErrSource error = &wrongCall{"take borrows from takes that cannot be its sources"}
+
+	// ErrAtMost means that an AskAtMost has a limit that overdraws, which debits the whole cost
+	// whatever is there.
+	ErrAtMost error = &wrongCall{"take of at most its cost from a limit that overdraws"}
 
 	// ErrNoUndo means that a Settle lacks the decision that it settles.
 	ErrNoUndo error = &wrongCall{"settle without the decision that is settled"}
@@ -154,6 +169,9 @@ func (c *Call) Check() error {
 		}
 		if t.Op == Settle && t.Undo == nil {
 			return ErrNoUndo
+		}
+		if t.Op == AskAtMost && t.Limit.spec.Overdraw {
+			return ErrAtMost
 		}
 		if t.Borrows > 0 && !c.hasSources(i) {
 			return ErrSource

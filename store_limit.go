@@ -14,28 +14,20 @@ func (l *Limit) ForStores() *StoreLimit { return (*StoreLimit)(l) }
 
 // Same reports whether two limits count alike, so that a state written under one can
 // be read under the other as it stands.
-func (l *StoreLimit) Same(other *Limit) bool {
-	return (*Limit)(l).same(other)
-}
+func (l *StoreLimit) Same(other *Limit) bool { return (*Limit)(l).same(other) }
 
 // Used returns how many units of the limit count as taken at now, begun ones of a bucket
 // as whole: more than Capacity where there is debt.
-func (l *StoreLimit) Used(st *State, now Instant) int64 {
-	return (*Limit)(l).usedAt(st, now)
-}
+func (l *StoreLimit) Used(st *State, now Instant) int64 { return (*Limit)(l).usedAt(st, now) }
 
 // Expiry returns the instant from which the state is that of an untouched key without loans; 0 if
 // it is untouched already.
-func (l *StoreLimit) Expiry(st *State) Instant {
-	return (*Limit)(l).expiry(st)
-}
+func (l *StoreLimit) Expiry(st *State) Instant { return (*Limit)(l).expiry(st) }
 
 // Correct writes down what a state from the future means at now, before a take of a cost, whether
 // that is denied or only looks: else who asks again and again would never see it pass. A cost that
 // never fits changes nothing.
-func (l *StoreLimit) Correct(st *State, now Instant, cost uint64) {
-	(*Limit)(l).correct(st, now, cost)
-}
+func (l *StoreLimit) Correct(st *State, now Instant, cost uint64) { (*Limit)(l).correct(st, now, cost) }
 
 // DebitCapped debits cost units without asking, like Force, but into a debt of no more than
 // Capacity units; the decision is Over where not all of them were. It is how a pool is
@@ -45,33 +37,23 @@ func (l *StoreLimit) DebitCapped(st *State, now Instant, cost uint64) Decision {
 }
 
 // Overdraws reports whether a denied take is debited all the same, see [Spec].
-func (l *StoreLimit) Overdraws() bool {
-	return l.spec.Overdraw
-}
+func (l *StoreLimit) Overdraws() bool { return l.spec.Overdraw }
 
 // Reserves reports whether taken units stay reserved until they are settled, see [Spec].
-func (l *StoreLimit) Reserves() bool {
-	return l.spec.Reserve
-}
+func (l *StoreLimit) Reserves() bool { return l.spec.Reserve }
 
 // A state as one word
 
 // Packed reports whether nearly every state is one word of at most 52 bits, see Pack.
-func (l *StoreLimit) Packed() bool {
-	return l.packed
-}
+func (l *StoreLimit) Packed() bool { return l.packed }
 
 // Pack returns the state of a packed limit as one word of at most 52 bits; 0 is an untouched key.
 // For a state with the time of its last write, or a window that was moved to another time, it
 // returns a larger number without further meaning.
-func (l *StoreLimit) Pack(st *State) uint64 {
-	return (*Limit)(l).pack(st)
-}
+func (l *StoreLimit) Pack(st *State) uint64 { return (*Limit)(l).pack(st) }
 
 // Unpack returns the state that Pack wrote.
-func (l *StoreLimit) Unpack(word uint64) State {
-	return (*Limit)(l).unpack(word)
-}
+func (l *StoreLimit) Unpack(word uint64) State { return (*Limit)(l).unpack(word) }
 
 // TakeWord is Take on the packed state: it answers into d and returns the new
 // word, or one above 52 bits where the new state does not fit into a word. It is the hot
@@ -84,15 +66,11 @@ func (l *StoreLimit) TakeWord(word uint64, now Instant, cost uint64, d *Decision
 
 // Reads reports whether the limit reads states of the other as they stand: a window or log of the
 // same length, alignment and blocks, or a bucket that refills alike.
-func (l *StoreLimit) Reads(other *Limit) bool {
-	return (*Limit)(l).reads(other)
-}
+func (l *StoreLimit) Reads(other *Limit) bool { return (*Limit)(l).reads(other) }
 
 // Migrate turns a state written under the limit old into one of l, with all that is used at now.
 // Another algorithm starts fresh, and so does a limit of 0 requests.
-func (l *StoreLimit) Migrate(st *State, old *Limit, now Instant) {
-	(*Limit)(l).migrate(st, old, now)
-}
+func (l *StoreLimit) Migrate(st *State, old *Limit, now Instant) { (*Limit)(l).migrate(st, old, now) }
 
 // WaitFor returns how long until cost units, at most Capacity, fit that do not at now, if a state of
 // old stays as it is meanwhile and is carried over then.
@@ -104,17 +82,17 @@ func (l *StoreLimit) WaitFor(st *State, old *Limit, now Instant, cost uint64) ti
 // clock: ages stay the same. Windows, blocks and steps that begin at multiples of time begin at
 // those of the second clock, so units taken in the current one count in the current one. Loans are
 // dropped.
-func (l *StoreLimit) Rebase(st *State, from, to Instant) {
-	(*Limit)(l).rebase(st, from, to)
-}
+func (l *StoreLimit) Rebase(st *State, from, to Instant) { (*Limit)(l).rebase(st, from, to) }
 
 // Units that are lent to nodes
 
+// Lends reports whether a store ever lends units of the limit: it must be leasable, and large enough
+// that half of what may be lent saves calls.
+func (l *StoreLimit) Lends() bool { return l.Leasable() && (*Limit)(l).most >= 2*LeasePart*LeaseLeast }
+
 // Leasable reports whether units of the limit can be lent: of a token_bucket that refills
 // steadily and a fixed_window, if they are large enough and no denied take changes them.
-func (l *StoreLimit) Leasable() bool {
-	return (*Limit)(l).leasable()
-}
+func (l *StoreLimit) Leasable() bool { return (*Limit)(l).leasable() }
 
 // Report applies a node's report about its loan to a state, before any other operation. A state
 // that is unknown in the epoch becomes one that may have been used. It does nothing for limits that
@@ -146,15 +124,11 @@ func (l *StoreLimit) StillLent(list []Lent, now Instant) []Lent {
 // took: a token_bucket that refills steadily, and a fixed_window at multiples of its length,
 // if no denied take changes them. A window that carries its debt (see Spec.CarryDebt) then
 // lets pass too much once, and one that does not may each time.
-func (l *StoreLimit) Mergeable() bool {
-	return (*Limit)(l).mergeable()
-}
+func (l *StoreLimit) Mergeable() bool { return (*Limit)(l).mergeable() }
 
 // StateFromDecision returns the state of which a decision was made, by a store that counts the same limit:
 // answered at any time, it decides as that would have. The limit must be Mergeable.
-func (l *StoreLimit) StateFromDecision(d *Decision) State {
-	return (*Limit)(l).stateFromDecision(d)
-}
+func (l *StoreLimit) StateFromDecision(d *Decision) State { return (*Limit)(l).stateFromDecision(d) }
 
 // Freed returns how many whole units fewer count as taken at now in the state after than in
 // the one before. The limit must be Mergeable.

@@ -48,6 +48,7 @@ type App struct {
 	book          *book.Book
 
 	phase  atomic.Int32
+	phases sync.Mutex         // held while the listeners learn of a change
 	cancel context.CancelFunc // ends the goroutines of group
 	group  sync.WaitGroup     // background goroutines
 	failed chan error         // errors after which the service cannot continue
@@ -170,6 +171,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.closeBook()
 		return err
 	}
+	a.loadShares()
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
 	a.group.Go(func() { a.stores.gossip.Run(background) })
@@ -188,7 +190,7 @@ func (a *App) Start(ctx context.Context) error {
 			}
 		})
 	}
-	if a.config.State != "" && a.config.StateInterval > 0 {
+	if a.config.State != "" && a.config.StateInterval > 0 && len(a.stores.servers) == 0 {
 		a.group.Go(func() { system.Every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
 	}
 	a.group.Go(func() { a.runRetries(background) })
@@ -198,9 +200,9 @@ func (a *App) Start(ctx context.Context) error {
 	a.watchCatalog(background)
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
-		l.server.Ready(true)
 	}
 	a.phase.Store(running) // before any listener answers, so that the first caller sees it everywhere
+	a.readyChanged()
 	for _, l := range a.listeners {
 		a.group.Go(func() {
 			if err := l.serve(); err != nil {

@@ -21,7 +21,9 @@ func (a *App) Stop(ctx context.Context) {
 
 func (a *App) shutdown(ctx context.Context) {
 	began := time.Now()
+	a.phases.Lock()
 	a.phase.Store(draining)
+	a.phases.Unlock()
 	a.log.Info("draining", "delay", config.DurationOrAuto(&a.config.DrainDelay, settings.AutoDrainDelay).String(), "timeout", a.config.DrainTimeout.String())
 	if a.config.DrainDelay > 0 {
 		for _, l := range a.listeners {
@@ -35,8 +37,12 @@ func (a *App) shutdown(ctx context.Context) {
 	}
 	a.keys.Close()
 	a.group.Wait()
-	if a.cancel != nil && a.config.State != "" {
-		a.save(slog.LevelInfo) // no decision runs any more
+	if a.cancel != nil && a.config.State != "" { // no decision runs any more
+		if len(a.stores.servers) > 0 {
+			a.saveShares()
+		} else {
+			a.save(slog.LevelInfo)
+		}
 	}
 	a.stores.close()
 	a.closeBook()

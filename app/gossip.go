@@ -38,7 +38,10 @@ func (a *App) openGossip() error {
 		a.stores.gossip = gossip.New(nil, o)
 		return nil
 	}
-	m := members.Options{Addr: c.Gossip.Addr, Join: c.Gossip.Join, Label: c.Namespace, Log: a.log}
+	m := members.Options{
+		Addr: c.Gossip.Addr, Join: c.Gossip.Join, Label: c.Namespace, Log: a.log,
+		Alone: c.Gossip.Alone, OnAlone: func(bool) { a.readyChanged() },
+	}
 	if c.Gossip.KeyFile != "" {
 		key, err := members.ReadKey(c.Gossip.KeyFile)
 		if cause, ok := errors.AsType[*fs.PathError](err); ok {
@@ -49,6 +52,7 @@ func (a *App) openGossip() error {
 		m.Key = key
 	}
 	a.stores.members = members.New(m)
+	o.Alone = a.stores.members.Alone
 	a.stores.gossip = gossip.New(a.stores.members, o)
 	return nil
 }
@@ -75,6 +79,9 @@ func (a *App) startGossip(ctx context.Context) error {
 	return nil
 }
 
+// alone reports whether this node lacks the counts of the other gossip nodes.
+func (s *stores) alone() bool { return s.members != nil && s.members.Alone() }
+
 // gossipStats returns the numbers of gossip for metrics.
 func (s *stores) gossipStats() telemetry.GossipStats {
 	n := s.gossip.Stats()
@@ -83,7 +90,7 @@ func (s *stores) gossipStats() telemetry.GossipStats {
 		Repairs: n.Repairs, Damaged: n.Damaged, Foreign: n.Foreign, Evicted: n.Evicted, Asked: n.Asked,
 	}
 	if s.members != nil {
-		g.Refused = s.members.Refused()
+		g.Refused, g.Alone = s.members.Refused(), s.members.Alone()
 	}
 	return g
 }

@@ -51,9 +51,13 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 // status returns the answer of /readyz.
 func (a *App) status() httpapi.Status {
 	s := httpapi.Status{Store: a.config.StoreName(), Generation: a.rules.generation.Load()}
-	phase := a.phase.Load()
-	if s.Ready = phase == running; !s.Ready {
+	switch phase := a.phase.Load(); {
+	case phase != running:
 		s.Reason = phaseNames[phase]
+	case a.stores.alone():
+		s.Reason = "gossip: found no other node"
+	default:
+		s.Ready = true
 	}
 	s.Catalog = a.catalogStatus()
 	s.StoreError = a.stores.problem()
@@ -61,6 +65,22 @@ func (a *App) status() httpapi.Status {
 		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()
 	}
 	return s
+}
+
+// ready reports whether clients should send calls here.
+func (a *App) ready() bool { return a.phase.Load() == running && !a.stores.alone() }
+
+// readyChanged tells the listeners whether clients should send calls, unless the service ends: then
+// they know.
+func (a *App) readyChanged() {
+	a.phases.Lock()
+	defer a.phases.Unlock()
+	if a.phase.Load() != running {
+		return
+	}
+	for _, l := range a.listeners {
+		l.server.Ready(l.isMonitoring() || a.ready())
+	}
 }
 
 // trafficHeader is the most bytes of a request's header at the HTTP address. A proxy passes on its
@@ -82,7 +102,7 @@ func (a *App) trafficHandler() http.Handler {
 		},
 		JSON:    a.rls.JSON(),
 		OpenAPI: docs.OpenAPI,
-		Healthy: func() bool { return a.phase.Load() == running },
+		Healthy: a.ready,
 	}).Handler()
 	if a.config.Demo == "" {
 		return traffic

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"stint/fleet/quota"
 	"stint/internal/system"
 	"stint/internal/text"
 	"stint/store/memory"
@@ -88,6 +89,53 @@ func (a *App) save(level slog.Level) {
 		return
 	}
 	a.log.Log(context.Background(), level, "counts saved", "file", a.config.State, "keys", keys, "took", since(began))
+}
+
+// quotas returns the names of all servers, and their stores with the local shares of this process.
+func (s *stores) quotas() (names []string, list []*quota.Store) {
+	for _, one := range s.servers {
+		name := one.name
+		if len(s.servers) == 1 {
+			name = "" // all keys are there, whatever it is called
+		}
+		names, list = append(names, name), append(list, one.shares)
+	}
+	return names, list
+}
+
+// loadShares reads the local shares from the state file and removes it, if counts are at a server.
+// Shares that are not in the file count as used up.
+func (a *App) loadShares() {
+	if a.config.State == "" || len(a.stores.servers) == 0 {
+		return
+	}
+	names, list := a.stores.quotas()
+	n, err := quota.ReadFile(a.state, names, list)
+	switch {
+	case err == nil:
+		a.log.Info("local shares loaded", "file", a.config.State, "keys", n)
+	case errors.Is(err, fs.ErrNotExist):
+		a.log.Info("no local shares to load: they begin used up", "file", a.config.State)
+	case errors.Is(err, quota.ErrDamaged):
+		aside, failed := memory.SetAside(a.state)
+		a.log.Error("local shares cannot be loaded: they begin used up", "file", a.config.State, "error", errors.Join(err, failed), "moved_to", aside,
+			"hint", "look for a faulty disk or another writer; a file with the counts of the store in memory is of no use with --store "+a.config.StoreName())
+	default:
+		a.log.Error("local shares cannot be loaded: they begin used up", "file", a.config.State, "error", err, "hint", "see that this user may read and remove the file")
+	}
+}
+
+// saveShares writes the local shares to the state file.
+func (a *App) saveShares() {
+	names, list := a.stores.quotas()
+	err := quota.WriteFile(a.state, names, list)
+	a.metrics.Saved(time.Now(), err)
+	if err != nil {
+		a.log.Error("local shares not saved", "file", a.config.State, "error", err,
+			"hint", "see that the disk has room and the folder can be written; the shares begin used up at the next start")
+		return
+	}
+	a.log.Info("local shares saved", "file", a.config.State)
 }
 
 // since returns the time since began, for the log.

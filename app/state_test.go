@@ -147,3 +147,52 @@ func TestStateOfTwo(t *testing.T) {
 		t.Error("the counts are lost")
 	}
 }
+
+// The local share of a node goes on after a stop, also while the store is away, and once only: a
+// process that was killed leaves no file.
+func TestStateOfLocalShares(t *testing.T) {
+	t.Parallel()
+	name, change := keeping(t)
+	nowhere := "redis://" + testkit.Address(t)
+	node := func() *service {
+		return start(t, func(c *settings.Config) {
+			change(c)
+			c.Store = nowhere
+			write(t, c.Rules[0], `domain: api
+descriptors:
+  - key: user
+    rate_limit: {requests: 100, per: 3s, coordination: leased, on_store_failure: local, local_share: 20%, nodes: 2}
+`)
+		})
+	}
+	s := node()
+	s.log.await(t, 0, "no local shares to load")
+	testkit.Until(t, "the share is there", func() bool { return s.takeAll() })
+	if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file stands while the node runs: %v", err)
+	}
+	s.Stop(context.Background())
+	s.log.await(t, 0, "local shares saved")
+
+	s = node()
+	for range 2 { // 3 of 10 are gone
+		if !s.takeAll() {
+			t.Error("the share was lost")
+		}
+	}
+	if s.takeAll() {
+		t.Error("more than the share passed")
+	}
+	s.log.await(t, 0, "local shares loaded", "keys=1")
+	if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file stands after it was read: %v", err)
+	}
+	s.Stop(context.Background())
+
+	write(t, name, "counts of another store")
+	s = node()
+	if s.takeAll() {
+		t.Error("passed, of a share that is not known")
+	}
+	s.log.await(t, 0, "level=ERROR", "local shares cannot be loaded", name+".damaged-1")
+}

@@ -37,6 +37,11 @@ func (a *App) openStore() (err error) {
 		return c.StoreError(err)
 	}
 	a.stores.memory = memory.New(memory.Options{Budget: c.Memory})
+	if c.State != "" {
+		if err := a.lockState(); err != nil {
+			return err
+		}
+	}
 	places := make([]servers.Server, 0, len(list))
 	for _, one := range list {
 		s := &server{name: one.Name}

@@ -25,8 +25,8 @@ const mostNotRun = 4
 
 // presupposed is what some pages presuppose.
 var presupposed = map[string]string{
-	"redis.md":        "redis-server --port 6379 --bind 127.0.0.1 --save '' --dir /tmp",
-	"coordination.md": "ip address add 10.0.0.1/32 dev lo",
+	"redis.md":                "redis-server --port 6379 --bind 127.0.0.1 --save '' --dir /tmp",
+	"coordination-operate.md": "ip address add 10.0.0.1/32 dev lo",
 }
 
 // A block that takes longer hangs.

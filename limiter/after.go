@@ -23,7 +23,7 @@ func (v *Verdict) charged(yield func(i int, r *rule.Rule, d *stint.Decision)) {
 			continue
 		}
 		a := &v.Asked[n]
-		leader = t.Op == stint.Ask && t.Cost > 0 && a.Allowed && (t.Independent || whole)
+		leader = t.Op.Asks() && t.Cost > 0 && a.Allowed && (t.Independent || whole)
 		if leader && (t.Borrows == 0 || !a.Over) {
 			yield(i, a.Rule, &a.Decision)
 		}
@@ -69,6 +69,6 @@ func (v *Verdict) startAfter() {
 // contain a key twice.
 func (v *Verdict) addAfter(i int, op stint.Op, d *stint.Decision) {
 	t := v.call.Takes[i]
-	t.Op, t.Undo, t.Borrows, t.Independent = op, d, 0, true
+	t.Op, t.Cost, t.Undo, t.Borrows, t.Independent = op, t.Charged(d), d, 0, true
 	v.after.Takes = append(v.after.Takes, t)
 }

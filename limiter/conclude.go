@@ -51,11 +51,11 @@ func (v *Verdict) gather(a *Asked) {
 func (a *Asked) shadow() bool { return a.Rule != nil && a.Rule.Shadow }
 
 // shown returns the decision as the descriptor gets it: a shadow rule has its numbers but always
-// allows.
+// allows, and bounds no cost.
 func (a *Asked) shown() stint.Decision {
 	d := a.Decision
 	if a.shadow() {
-		d.Allowed, d.RetryAfter, d.Delay = true, 0, 0
+		d.Allowed, d.Charged, d.RetryAfter, d.Delay = true, 0, 0, 0
 	}
 	return d
 }

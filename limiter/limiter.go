@@ -4,6 +4,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -74,7 +75,10 @@ type Request struct {
 	// limits that count responses charge every request at once.
 	Answers bool
 
-	// Op is stint.Ask for a decision. Another operation is done to every matching limit.
+	// Op is stint.Ask for a decision, or stint.AskAtMost for one about at most the cost of the
+	// descriptors, which is the same for all; Verdict.Charged is then how many units each may use.
+	// If a limit that matches is elastic or overdraws, or if two descriptors take from the same
+	// key, the error is an [*AtMostError]. Another operation is done to every matching limit.
 	Op stint.Op
 
 	// Each decides every limit independently, like one in shadow mode, for callers that let the
@@ -198,12 +202,13 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 		}
 		v.concludeUnmatched(req, l.denyUnmatched)
 	}
-	err := v.ask(ctx, l.store)
+	err := v.ask(ctx, req, l.store)
 	if err == nil {
 		if req.Debt && v.denyDebts() {
 			l.revoke(ctx, v)
 		}
 		v.conclude()
+		v.concludeAtMost(req)
 		l.settleUnseen(ctx, req, v)
 	}
 	l.end(v, began, err)
@@ -216,9 +221,10 @@ func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Lim
 	began := l.begin()
 	v.reset(req)
 	v.inline(key, limit, req)
-	err := v.ask(ctx, l.store)
+	err := v.ask(ctx, req, l.store)
 	if err == nil {
 		v.conclude()
+		v.concludeAtMost(req)
 	}
 	l.end(v, began, err)
 	return err
@@ -288,8 +294,12 @@ func (l *Limiter) begin() time.Time {
 	return time.Now()
 }
 
+// end passes the verdict to the observer, unless the request itself was wrong.
 func (l *Limiter) end(v *Verdict, began time.Time, err error) {
 	if l.observer == nil {
+		return
+	}
+	if _, wrong := errors.AsType[*AtMostError](err); wrong {
 		return
 	}
 	took := time.Duration(-1)

@@ -66,7 +66,7 @@ func (v *Verdict) concludeUnmatched(req *Request, deny bool) {
 		gives = gives && req.Descriptors[i].Refund
 	}
 	v.Unmatched = true
-	if deny && req.Op == stint.Ask && !gives {
+	if deny && req.Op.Asks() && !gives {
 		v.Decision = deniedUnmatched
 		for i := range v.Results {
 			v.Results[i].Decision = deniedUnmatched

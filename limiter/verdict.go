@@ -86,7 +86,7 @@ type Result struct {
 type Asked struct {
 	Descriptor int        // index of the request's descriptor that it matched
 	Rule       *rule.Rule // nil for a limit in the request or its descriptor
-	Cost       uint32
+	Cost       uint32     // units asked for; of a request of at most its cost what was charged, if any
 	stint.Decision
 
 	dropped bool // another limit replaces it
@@ -157,7 +157,7 @@ func (v *Verdict) denyBy(l *rule.Listed) {
 
 // takes reports whether the request would charge a matching limit.
 func takes(req *Request) bool {
-	if req.Op != stint.Ask {
+	if !req.Op.Asks() {
 		return false
 	}
 	for i := range req.Descriptors {
@@ -351,9 +351,9 @@ func (v *Verdict) takeAt(i int, t stint.Take, how stint.Handling, entries []rule
 }
 
 // ask passes the takes to the store, if there are any.
-func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
-	if len(v.call.Takes) == 0 {
-		return nil
+func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) error {
+	if err := v.checkAtMost(req); err != nil || len(v.call.Takes) == 0 {
+		return err
 	}
 	from := 0
 	for i := range v.ends {
@@ -368,7 +368,7 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 		from = e.place
 	}
 	if err := store.Decide(ctx, &v.call); err != nil {
-		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, err)
+		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, explainAtMost(req, err))
 	}
 	passed := v.passed()
 	for i := range v.call.Results {
@@ -378,13 +378,16 @@ func (v *Verdict) ask(ctx context.Context, store stint.Store) error {
 		}
 		a, t := &v.Asked[v.taken[i]], &v.call.Takes[i]
 		a.Decision = v.call.Results[i]
+		if a.Charged > 0 {
+			a.Cost = a.Charged
+		}
 		if a.tallied {
 			a.applyTally(t, v.denyPeeks)
 		}
 		if a.Rule == nil {
 			continue
 		}
-		charged := t.Op == stint.Ask && (t.Independent || passed)
+		charged := t.Op.Asks() && (t.Independent || passed)
 		if a.Rule.Soft > 0 && !a.Degraded {
 			a.soften(charged)
 		}

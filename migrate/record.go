@@ -71,6 +71,15 @@ func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 	return t.d
 }
 
+// TakeAtMost does what [stint.Limit.TakeAtMost] does.
+func (r *Record) TakeAtMost(l *stint.Limit, now stint.Instant, most uint64) stint.Decision {
+	d := r.Test(l, now, min(most, 1))
+	units := d.AtMost(most)
+	d = r.Take(l, now, units)
+	d.Charge(units)
+	return d
+}
+
 // Force does what [stint.Limit.Force] does.
 func (r *Record) Force(l *stint.Limit, now stint.Instant, cost uint64) stint.Decision {
 	if r.under(l) {
@@ -139,6 +148,8 @@ func (r *Record) Apply(op stint.Op, l *stint.Limit, now stint.Instant, cost uint
 	case stint.Reset:
 		r.Reset(l, now)
 		return r.Test(l, now, 0)
+	case stint.AskAtMost:
+		return r.TakeAtMost(l, now, cost)
 	}
 	return r.Take(l, now, cost)
 }

@@ -71,8 +71,8 @@ func ExamplePacer() {
 
 	d, _ := p.Take(ctx, 7)
 	fmt.Println("take 7:", d.Allowed)
-	n, _, _ := p.TakeUpTo(ctx, 5)
-	fmt.Println("take up to 5:", n)
+	n, _, _ := p.TakeAtMost(ctx, 5)
+	fmt.Println("take at most 5:", n)
 	wait, _, _ := p.Force(ctx, 20)
 	fmt.Println("force 20: a debt of", wait)
 	_ = p.Reset(ctx)
@@ -81,7 +81,7 @@ func ExamplePacer() {
 	fmt.Println("take 7, give 2 back:", d.Remaining, "left")
 	// Output:
 	// take 7: true
-	// take up to 5: 3
+	// take at most 5: 3
 	// force 20: a debt of 20s
 	// take 7, give 2 back: 5 left
 }

@@ -17,20 +17,20 @@ import (
 //
 // # Methods
 //
-//	Wait      waits until allowed, or until the context ends; fails at once if the deadline is too early
-//	Take      takes units now or not at all
-//	TakeUpTo  takes as many units as available
-//	Reserve   charges units for later; the result has the time, and can be given back
-//	Force     takes units even if that causes a debt; the result has the wait that the debt requires
-//	GiveBack  returns units that were taken and not used
-//	Reset     resets the key
-//	Peek      returns the state
+//	Wait        waits until allowed, or until the context ends; fails at once if the deadline is too early
+//	Take        takes units now or not at all
+//	TakeAtMost  takes as many units as available
+//	Reserve     charges units for later; the result has the time, and can be given back
+//	Force       takes units even if that causes a debt; the result has the wait that the debt requires
+//	GiveBack    returns units that were taken and not used
+//	Reset       resets the key
+//	Peek        returns the state
 //
 // Wait asks the store again when the time has come, so it is exact with every algorithm and any
 // number of processes. Within a process the order is that of arrival, whatever the costs; between
 // processes there is no order.
 //
-// Take and TakeUpTo do not overtake waiting callers: they take nothing while there are any. Reserve
+// Take and TakeAtMost do not overtake waiting callers: they take nothing while there are any. Reserve
 // and Force charge immediately, and so delay waiting callers.
 //
 // # Overdraw and count_denied
@@ -87,34 +87,17 @@ func (p *Pacer) Take(ctx context.Context, cost uint32) (stint.Decision, error) {
 	return d, err
 }
 
-// TakeUpTo takes as many units as are available, at most n, and returns their number.
-//
-// It makes one take in the store, so other callers never see a part of it, and nothing is taken and
-// given back. To learn how many units are available it first asks for n, and then for the remaining
-// number. If another caller takes some of them in between, it asks again for fewer; units that are
-// refilled or given back in between are not taken. So it returns 0 only if nothing was available at
-// some instant of the call.
-func (p *Pacer) TakeUpTo(ctx context.Context, n uint32) (taken uint32, d stint.Decision, err error) {
+// TakeAtMost takes as many units as are available, at most n, and returns their number. It is one
+// step in the store, see [stint.AskAtMost]: it returns 0 only if nothing was available, and d is then
+// the denial of 1 unit.
+func (p *Pacer) TakeAtMost(ctx context.Context, n uint32) (taken uint32, d stint.Decision, err error) {
 	d, held, err := p.behind(ctx, min(n, 1))
-	if held || err != nil {
+	if n = p.withinGate(n); held || err != nil || n == 0 {
 		return 0, d, err
 	}
-	n = p.withinGate(n)
-	for n > 0 {
-		d, err = p.decide(ctx, stint.Take{Limit: p.uncharged, Cost: n})
-		if err != nil {
-			return 0, d, err
-		}
-		if d.Allowed {
-			p.spent(&d, n)
-			return n, d, nil
-		}
-		if d.Remaining >= int64(n) { // denied for another reason: the minimum interval
-			return 0, d, nil
-		}
-		n = uint32(d.Remaining)
-	}
-	return 0, d, nil
+	d, err = p.decide(ctx, stint.Take{Limit: p.uncharged, Cost: n, Op: stint.AskAtMost})
+	p.spent(&d, d.Charged)
+	return d.Charged, d, err
 }
 
 // Force takes cost units even if they are not available: the missing units become a debt, for which

@@ -35,7 +35,7 @@ func TestTake(t *testing.T) {
 		take(1, false, 0, 3*time.Second) // one unit is available, but another caller waits for three
 		take(4, false, 0, stint.Never)
 		take(0, true, 1, 0)
-		if n, _, err := p.TakeUpTo(t.Context(), 2); n != 0 || err != nil {
+		if n, _, err := p.TakeAtMost(t.Context(), 2); n != 0 || err != nil {
 			t.Errorf("took %d past a waiter, %v", n, err)
 		}
 		cancel()
@@ -61,12 +61,12 @@ func (b *between) Decide(ctx context.Context, call *stint.Call) error {
 	return b.Store.Decide(ctx, call)
 }
 
-func TestTakeUpTo(t *testing.T) {
+func TestTakeAtMost(t *testing.T) {
 	ten := stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour}
 	for _, test := range []struct {
 		name   string
 		spec   stint.Spec
-		others []uint32 // units that others take before each call to the store
+		others []uint32 // units that others take before each call to the store; a second call finds less
 		n      uint32
 		want   uint32
 		left   int64
@@ -76,8 +76,7 @@ func TestTakeUpTo(t *testing.T) {
 		{"more than there is", ten, []uint32{7}, 10, 3, 0},
 		{"more than ever", ten, nil, stint.MaxCost, 10, 0},
 		{"nothing", ten, []uint32{10}, 5, 0, 0},
-		{"others meanwhile", ten, []uint32{2, 2, 2}, 9, 4, 0},
-		{"others take the last", ten, []uint32{2, 8}, 9, 0, 0},
+		{"in one step", ten, []uint32{2, 2, 2}, 9, 8, 0},
 		{"none asked", ten, nil, 0, 0, 0},
 		{"fixed_window", stint.Spec{Requests: 10, Per: time.Hour}, []uint32{7}, 5, 3, 0},
 		{"overdraw", stint.Spec{Requests: 10, Per: time.Hour, Overdraw: true}, []uint32{7}, 5, 3, 0},
@@ -90,7 +89,7 @@ func TestTakeUpTo(t *testing.T) {
 			for _, n := range test.others {
 				store.take = append(store.take, func() { store.Take("k", limit, n) })
 			}
-			n, d, err := pace.New(store, "k", limit).TakeUpTo(t.Context(), test.n)
+			n, d, err := pace.New(store, "k", limit).TakeAtMost(t.Context(), test.n)
 			if n != test.want || d.Remaining != test.left || err != nil {
 				t.Errorf("took %d, %d left, %v; want %d, %d left", n, d.Remaining, err, test.want, test.left)
 			}
@@ -172,7 +171,7 @@ func TestPause(t *testing.T) {
 		if d, err := p.Take(t.Context(), 1); d.Allowed || d.RetryAfter != 10*time.Second || err != nil {
 			t.Errorf("take: %+v, %v", d, err)
 		}
-		if n, _, err := p.TakeUpTo(t.Context(), 1); n != 0 || err != nil {
+		if n, _, err := p.TakeAtMost(t.Context(), 1); n != 0 || err != nil {
 			t.Errorf("took %d, %v", n, err)
 		}
 		if wait, _, err := p.Force(t.Context(), 1); wait != 10*time.Second || err != nil {
@@ -211,7 +210,7 @@ func TestBudget(t *testing.T) {
 			}
 		}
 		wait(t.Context(), 0, nil)
-		if n, _, err := p.TakeUpTo(t.Context(), 9); n != 2 || err != nil {
+		if n, _, err := p.TakeAtMost(t.Context(), 9); n != 2 || err != nil {
 			t.Errorf("took %d, %v", n, err)
 		}
 		if d, err := p.Take(t.Context(), 1); d.Allowed || d.RetryAfter != time.Minute || err != nil {

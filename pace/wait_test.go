@@ -348,7 +348,7 @@ func TestStoreFails(t *testing.T) {
 	p := pace.New(broken{}, "k", stint.MustLimit(perSecond))
 	ctx := t.Context()
 	_, take := p.Take(ctx, 1)
-	_, _, upTo := p.TakeUpTo(ctx, 1)
+	_, _, upTo := p.TakeAtMost(ctx, 1)
 	_, _, force := p.Force(ctx, 1)
 	_, reserve := p.Reserve(ctx, 1, 0)
 	_, giveBack := p.GiveBack(ctx, 1, nil)

@@ -15,6 +15,7 @@ type GossipStats struct {
 	Evicted       uint64 // keys evicted because there were too many
 	Asked         uint64 // queries to one peer about one take
 	Refused       uint64 // messages from nodes without the shared key
+	Alone         bool   // no other node was found, although some are configured
 }
 
 // Gossip sets the function that returns the numbers of gossip. It is called at each scrape. Call
@@ -30,6 +31,7 @@ func (m *Metrics) Gossip(read func() GossipStats) {
 var gossipNumbers = []number[GossipStats]{
 	gauge("gossip_keys", "Keys with counts of this process or of other nodes.", func(s *GossipStats) float64 { return float64(s.Keys) }),
 	gauge("gossip_peers", "Nodes to which this process sends its counts.", func(s *GossipStats) float64 { return float64(s.Peers) }),
+	gauge("gossip_alone", "1 while the node is not ready because it has found no other node since its start.", func(s *GossipStats) float64 { return one(s.Alone) }),
 	counter("gossip_sent_total", "Messages sent to other nodes, one for each receiver.", func(s *GossipStats) uint64 { return s.Sent }),
 	counter("gossip_sent_bytes_total", "Bytes of these messages before encryption.", func(s *GossipStats) uint64 { return s.SentBytes }),
 	counter("gossip_pairs_total", "Changed counts of keys that were sent.", func(s *GossipStats) uint64 { return s.Pairs }),

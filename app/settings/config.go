@@ -102,9 +102,11 @@ type Config struct {
 	Gossip Gossip
 
 	// State (state) is a file that keeps the counts of the store in memory over a restart: the
-	// service reads it at the start, and saves it at each StateInterval and at the end. Its folder
-	// must be writable, and only one service at a time can use it: New fails for a second one. If
-	// it is a link, its target is used. Empty, the default: counts start at zero.
+	// service reads it at the start, and saves it at each StateInterval and at the end. With another
+	// store it keeps the local shares of this node: the service removes it at the start, and writes
+	// it at the end. Its folder must be writable, and only one service at a time can use it: New
+	// fails for a second one. If it is a link, its target is used. Empty, the default: counts start
+	// at zero.
 	State string
 
 	// StateInterval (state-interval) is the time between two saves of State; 30 s by default, 0:
@@ -252,6 +254,7 @@ func Default() Config {
 		Memory:              memory.DefaultBudget,
 		StoreTimeout:        10 * time.Millisecond,
 		SyncInterval:        eventual.DefaultInterval,
+		Gossip:              Gossip{Alone: DefaultGossipAlone},
 		Namespace:           redis.DefaultNamespace,
 		RememberRefusals:    true,
 		RememberRefusalsFor: denycache.DefaultMaxAge,
@@ -305,9 +308,6 @@ func (c *Config) Fault(setting, problem, hint string) *Error {
 
 // Check returns an error about values that cannot be combined. Set checks each single value.
 func (c *Config) Check() error {
-	if c.State != "" && c.Store != "memory" {
-		return c.Fault("state", "only the store in memory keeps its counts in a file", "leave state empty, or use --store memory")
-	}
 	for _, s := range c.Settings() {
 		if err := s.Check(); err != nil {
 			return c.Fault(s.Name, err.Error(), config.HintOf(err))

@@ -3,9 +3,13 @@ package settings
 import (
 	"fmt"
 	"net"
+	"time"
 
 	"stint/internal/config"
 )
+
+// DefaultGossipAlone is the default of gossip-alone.
+const DefaultGossipAlone = 5 * time.Second
 
 // Gossip are the settings of the exchange between nodes, for limits with coordination: gossip.
 type Gossip struct {
@@ -18,6 +22,11 @@ type Gossip struct {
 	// enough.
 	Join []string
 
+	// Alone (gossip-alone) is how long after its start a node may have found none of the nodes in
+	// Join. Then it is not ready, and on_store_failure decides for rules with coordination: gossip,
+	// until it finds one; 5 s by default. 0: it counts alone.
+	Alone time.Duration
+
 	// KeyFile (gossip-key-file) is a file with a key in base64 that all nodes share: it encrypts
 	// the exchange, and nodes without it cannot take part. Empty, the default: everybody who
 	// reaches Addr can send counts.
@@ -29,6 +38,7 @@ func (g *Gossip) settings() []Setting {
 	return []Setting{
 		{"gossip", "`ADDR` of this node for exchanging counts with other nodes; empty: off", config.Address(&g.Addr)},
 		{"gossip-join", "`HOST:PORT` of other nodes, or a name for many of them; may be repeated", config.List(&g.Join, checkPeer)},
+		{"gossip-alone", "`TIME` after the start without any of these nodes until this one is not ready; 0: it counts alone", config.Duration(&g.Alone)},
 		{"gossip-key-file", "`FILE` with the encryption key that these nodes share", config.Path(&g.KeyFile)},
 	}
 }

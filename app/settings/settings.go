@@ -87,7 +87,7 @@ func (c *Config) Settings() []Setting {
 		{"sync-interval", "`TIME` between two reports of eventual and gossip limits to other nodes", config.Duration(&c.SyncInterval)},
 		{"remember-refusals", "cache denials of Redis in this process until their retry time", config.Flag(&c.RememberRefusals)},
 		{"remember-refusals-for", "longest `TIME` that a cached denial is used", config.Duration(&c.RememberRefusalsFor)},
-		{"state", "`FILE` that keeps the counts of the store in memory over a restart", config.Path(&c.State)},
+		{"state", "`FILE` that keeps the counts of the store in memory, or local shares, over a restart", config.Path(&c.State)},
 		{"state-interval", "`TIME` between two saves of that file; 0: only at the end", config.Duration(&c.StateInterval)},
 		{"namespace", "`NAME` that separates keys from those of other services in a shared store", config.Text(&c.Namespace, checkNamespace)},
 		{"namespace-secret-file", "`FILE` with the secret that hashes api_key and cookie values in keys, the same on all nodes", config.Path(&c.NamespaceSecretFile)},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // Defaults of Options.
@@ -58,7 +59,8 @@ type Options struct {
 // others get the cached answer until it is MaxAge old, and then wait for the new one. A denial
 // answers takes of the same key under a limit of the same numbers and for the same cost. It answers
 // a larger cost if its RetryAfter can be computed: under a steady token_bucket, a fixed_window, and
-// if the cost is more than the limit's capacity. A smaller cost goes to the store.
+// if the cost is more than the limit's capacity. A smaller cost goes to the store. An AskAtMost is
+// denied, and answered, like a cost of 1, whatever its own cost is.
 //
 // RetryAfter and ResetAfter are reduced by the time since, and Remaining is that of the last
 // answer, even if other processes have passed smaller takes meanwhile; for a steady token_bucket it
@@ -71,7 +73,9 @@ type Options struct {
 //
 // # What is not
 //
-// Calls with Handling.Live, Terms.Coordination, Take.Borrows, Call.At or any operation but Ask;
+// Calls with Handling.Live, a coordination but strict (or leased, if this process has no units of the
+// key and asks for none, and the take is at most half of a token_bucket), Take.Borrows, Call.At or any
+// operation but Ask and AskAtMost;
 // limits that a denied take changes or that more than time changes: overdraw, count_denied, start:
 // used_up, count: responses (Spec.Reserve), and leaky_bucket. All of these go to the store.
 //
@@ -196,7 +200,7 @@ func cacheable(call *stint.Call) bool {
 	asks := false
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if t.Op != stint.Ask || t.Borrows > 0 || t.Live() || t.Coordination() != stint.Strict || t.Limit == nil || t.Key == "" || !lasting(t.Limit) {
+		if !t.Op.Asks() || t.Borrows > 0 || t.Live() || t.Limit == nil || t.Key == "" || !decidedByStore(t) || !lasting(t.Limit) {
 			return false
 		}
 		for j := range i {
@@ -207,6 +211,17 @@ func cacheable(call *stint.Call) bool {
 		asks = asks || t.Cost > 0
 	}
 	return asks
+}
+
+// decidedByStore reports whether only the store decides a take: its rule is strict, or leased and
+// this process has no units of the key and asks for none. More than half of a bucket may not fit
+// before units that others hold are back, which no other denial tells.
+func decidedByStore(t *stint.Take) bool {
+	if t.Coordination() == stint.Strict {
+		return true
+	}
+	rare, most, cost := t.Loan() == nil || t.Loan().Node == 0, t.Limit.Capacity(), int64(transaction.DeniedCost(t))
+	return t.Coordination() == stint.Leased && rare && (!steady(t.Limit) || cost <= most/2 || cost > most)
 }
 
 // lasting reports whether a denial under the limit changes nothing and stays valid until its retry
@@ -230,7 +245,7 @@ func (s *Store) changed(call *stint.Call) {
 		}
 		h := hashOf(t.Key, t.Limit.Algorithm())
 		switch {
-		case t.Op != stint.Ask && mayGiveBack(t):
+		case !t.Op.Asks() && mayGiveBack(t):
 			s.forget(h)
 			s.notify(h)
 		case held:
@@ -239,7 +254,7 @@ func (s *Store) changed(call *stint.Call) {
 	}
 }
 
-// mayGiveBack reports whether a take other than Ask can make a cached denial wrong.
+// mayGiveBack reports whether a take that does not ask can make a cached denial wrong.
 func mayGiveBack(t *stint.Take) bool {
 	a := t.Limit.Algorithm()
 	return !t.Live() && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.ForStores().Reserves() && (t.Cost > 0 || t.Op == stint.Reset)

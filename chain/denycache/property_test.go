@@ -210,6 +210,10 @@ func (h *history) take(i int) stint.Take {
 		t.Key, t.Independent = "apart", true
 	case 6:
 		t.Handling = &stint.Handling{Live: true}
+	case 7, 8, 9, 10, 11, 12:
+		if !t.Limit.ForStores().Overdraws() {
+			t.Op = stint.AskAtMost
+		}
 	}
 	return t
 }
@@ -220,8 +224,9 @@ func (h *history) note(takes []stint.Take, results []stint.Decision) {
 		return
 	}
 	for i, t := range takes {
-		if t.Op == stint.Ask && t.Cost > 0 && t.Borrows == 0 && !results[i].Over {
+		if t.Op.Asks() && t.Cost > 0 && t.Borrows == 0 && !results[i].Over {
 			d := results[i]
+			t.Cost = t.Charged(&d)
 			t.Op, t.Undo = []stint.Op{stint.Refund, stint.Settle}[h.IntN(2)], &d
 			h.undo = append(h.undo, t)
 		}

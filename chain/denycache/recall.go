@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // ask is a call on its way to the cache or to the store.
@@ -80,17 +81,18 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 	if r == nil || !a.fresh {
 		return false, false
 	}
-	if t.Cost > 0 {
+	cost := transaction.DeniedCost(t)
+	if cost > 0 {
 		var age time.Duration
-		if *d, age, refused = r.refuses(t.Cost, a.began, s.maxAge); refused {
+		if *d, age, refused = r.refuses(cost, a.began, s.maxAge); refused {
 			return true, !s.renews(r, age, a, i)
 		}
-		if a.gated == nil && r.gate.open > 0 && t.Cost >= r.gate.cost {
+		if a.gated == nil && r.gate.open > 0 && cost >= r.gate.cost {
 			a.gated, a.at = r, i
 		}
 	}
 	if !t.Independent {
-		*d, known = r.fits(t.Cost, a.began, s.maxAge)
+		*d, known = r.fits(cost, a.began, s.maxAge)
 		known = known && !s.renews(r, a.began.since(r.asked), a, i)
 	}
 	return false, known
@@ -141,7 +143,7 @@ func (s *Store) enter(call *stint.Call, a *ask) (wait <-chan struct{}) {
 	sh := s.shard(a.slots[a.at].hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	r, cost := a.gated, call.Takes[a.at].Cost
+	r, cost := a.gated, transaction.DeniedCost(&call.Takes[a.at])
 	if _, _, refused := r.refuses(cost, a.began, s.maxAge); refused || sh.seq != a.slots[a.at].seq || r.gate.open == 0 {
 		return lookAgain
 	}
@@ -228,8 +230,9 @@ func (s *Store) denied(t *stint.Take, d *stint.Decision, a *ask, i int) {
 		}
 	}
 	if r.update(*d, a.began, 0) {
-		r.deny(t.Cost, a.began, d.RetryAfter)
-		r.gate.cost, r.gate.open = t.Cost, 1
+		cost := transaction.DeniedCost(t)
+		r.deny(cost, a.began, d.RetryAfter)
+		r.gate.cost, r.gate.open = cost, 1
 	}
 }
 
@@ -268,6 +271,6 @@ func (s *Store) updateRecord(t *stint.Take, d *stint.Decision, a *ask, i int, be
 		r = s.add(sh, hash, t, a.began)
 	}
 	if r != nil {
-		r.update(*d, a.began, t.Cost)
+		r.update(*d, a.began, transaction.DeniedCost(t))
 	}
 }

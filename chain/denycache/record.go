@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // moment is a time by two clocks in nanoseconds: the monotonic clock, and the wall clock, which
@@ -68,7 +69,7 @@ func countable(t *stint.Take, d *stint.Decision) bool {
 		return true
 	}
 	st := stint.State{T: int64(d.At.Add(d.ResetAfter)), Written: d.At}
-	return t.Limit.Test(&st, d.At, uint64(t.Cost)).RetryAfter == d.RetryAfter
+	return t.Limit.Test(&st, d.At, uint64(transaction.DeniedCost(t))).RetryAfter == d.RetryAfter
 }
 
 // outOfDate reports whether the key's full limit is available again, or its window is over, so that

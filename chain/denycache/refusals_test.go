@@ -168,6 +168,36 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// TestAtMost: a take of at most some units is denied, and answered, like a take of 1 unit, whatever
+// was denied before it for a larger cost.
+func TestAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, limit := alone(t, Options{}), stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: 10 * time.Second})
+		atMost := func(cost uint32) stint.Take {
+			on := take("a", limit, cost)
+			on.Op = stint.AskAtMost
+			return on
+		}
+		n.expect(1, true, take("a", limit, 4))
+		n.expect(1, false, take("a", limit, 8))
+		if d := n.expect(1, true, atMost(8)); d.Charged != 6 {
+			t.Errorf("%+v, want 6 charged", d)
+		}
+		n.expect(1, false, atMost(8))
+		if d := n.expect(0, false, atMost(3)); d.RetryAfter != time.Second || d.Charged != 0 {
+			t.Errorf("%+v", d)
+		}
+		n.expect(0, false, take("a", limit, 1))
+		n.expect(0, false, take("a", limit, 2))
+		pass(time.Second)
+		if d := n.expect(1, true, atMost(3)); d.Charged != 1 {
+			t.Errorf("%+v, want 1 charged", d)
+		}
+		n.expect(1, false, take("a", limit, 1))
+		n.expect(0, false, atMost(5))
+	})
+}
+
 // TestNever: a take that can never pass is denied for a while, but not under other numbers.
 func TestNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -205,6 +235,8 @@ func TestExcluded(t *testing.T) {
 		"start: used_up":     {take("a", limit(stint.Spec{Algorithm: stint.SlidingWindow, StartUsedUp: true}), 1)},
 		"live":               {with(func(t *stint.Take) { t.Handling = &stint.Handling{Live: true} })},
 		"borrows":            {with(func(t *stint.Take) { t.Borrows = 1 }), take("pool", one, 1)},
+		"units are wanted":   {with(func(t *stint.Take) { t.Handling = &stint.Handling{Terms: leased, Loan: &stint.Loan{Node: 7, Seq: 1}} })},
+		"eventual":           {with(func(t *stint.Take) { t.Handling = &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}} })},
 		"apart and passing":  {take("a", one, 1), {Key: "b", Limit: ten, Cost: 1, Independent: true}},
 		"apart and a peek":   {take("a", one, 1), {Key: "b", Limit: one, Independent: true}},
 		"twice the same key": {take("a", one, 1), take("a", one, 1)},
@@ -234,6 +266,48 @@ func TestExcluded(t *testing.T) {
 			t.Errorf("asked %d times, %+v", n.shared.asked.Load(), n.Stats())
 		}
 	})
+}
+
+var leased = &stint.Terms{Coordination: stint.Leased}
+
+// TestLeased: the denial of a leased take is cached if this process has no units of the key, as it
+// is decided as in strict mode.
+func TestLeased(t *testing.T) {
+	n := alone(t, Options{})
+	rare := take("a", one, 1)
+	rare.Handling = &stint.Handling{Terms: leased, Loan: &stint.Loan{KeptAfterLoss: true}}
+	n.expect(1, true, rare)
+	n.expect(1, false, rare)
+	n.expect(0, false, rare)
+}
+
+// TestLent: while others hold units of a key, a cached denial is one that the store would give, with
+// the same retry time, whatever was denied before.
+func TestLent(t *testing.T) {
+	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 100})
+	for first := uint32(80); first <= 101; first += 7 {
+		for next := uint32(40); next <= 101; next++ {
+			synctest.Test(t, func(t *testing.T) {
+				n := alone(t, Options{})
+				lent := take("a", bucket, 2)
+				lent.Handling = &stint.Handling{Terms: leased, Loan: &stint.Loan{Node: 1, Seq: 1, Want: 50}}
+				n.expect(1, true, lent) // 12 units
+				rare := take("a", bucket, first)
+				rare.Handling = &stint.Handling{Terms: leased, Loan: &stint.Loan{}}
+				n.ask(rare)
+				rare.Cost = next
+				pass(10 * time.Millisecond)
+				got, _ := n.ask(rare)
+				call := stint.Call{Takes: []stint.Take{take("a", bucket, next)}}
+				if err := n.shared.memory.Decide(t.Context(), &call); err != nil {
+					t.Fatal(err)
+				}
+				if want := call.Results[0]; !got[0].Allowed && got[0] != want {
+					t.Errorf("a take of %d after one of %d: %+v, want %+v", next, first, got[0], want)
+				}
+			})
+		}
+	}
 }
 
 // TestSeveral: all takes of a call are answered, and keys that pass in other calls stay cached.

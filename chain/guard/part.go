@@ -98,7 +98,7 @@ func (s *Store) divide(ctx context.Context, call *stint.Call) error {
 		return storeErr
 	}
 	s.addHere(here, call, undecodable)
-	if there.denied() {
+	if transaction.Denied(&there.call) {
 		here.peek()
 	}
 	if err := here.decide(ctx, s.options.Local, call, true); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // fallBack decides a call by the policies of its takes, because the store cannot. If a take has no
@@ -26,7 +27,11 @@ func (s *Store) fallBack(ctx context.Context, call *stint.Call, storeErr error) 
 			call.Results[i] = uncounted(at)
 		}
 	}
-	return s.decideLocal(ctx, call, denied)
+	if err := s.decideLocal(ctx, call, denied); err != nil {
+		return err
+	}
+	transaction.SetCharged(call, transaction.ChargedAtMost(call))
+	return nil
 }
 
 // fails reports whether a call fails when the store does.
@@ -38,7 +43,7 @@ func fails(call *stint.Call) bool {
 }
 
 // lacksPolicy reports whether no policy can decide the operation of a take.
-func lacksPolicy(t stint.Take) bool { return t.Op != stint.Ask && t.Op != stint.Force }
+func lacksPolicy(t stint.Take) bool { return !t.Op.Asks() && t.Op != stint.Force }
 
 // policy returns the policy of a take: Deny for Local without a local limit or store.
 func (s *Store) policy(t *stint.Take) stint.Failure {
@@ -53,7 +58,7 @@ func (s *Store) policy(t *stint.Take) stint.Failure {
 func (s *Store) denies(call *stint.Call) bool {
 	for i := 0; i < len(call.Takes); i++ {
 		t := &call.Takes[i]
-		if !t.Independent && t.Op == stint.Ask && t.Cost > 0 && s.policy(t) == stint.Deny {
+		if !t.Independent && t.Op.Asks() && t.Cost > 0 && s.policy(t) == stint.Deny {
 			return true
 		}
 		i += int(t.Borrows)
@@ -69,10 +74,14 @@ func uncounted(at stint.Instant) stint.Decision {
 // withoutLocal returns the decision for a take without Local.
 func (s *Store) withoutLocal(t *stint.Take, at stint.Instant) stint.Decision {
 	if s.policy(t) != stint.Deny || t.Limit.Algorithm() == stint.Unlimited {
-		return uncounted(at)
+		d := uncounted(at)
+		if t.Op == stint.AskAtMost {
+			d.Charge(uint64(t.Cost))
+		}
+		return d
 	}
 	d := stint.Decision{Allowed: true, Degraded: true, Limit: t.Limit.Capacity(), ResetAfter: retry, At: at}
-	if t.Op == stint.Ask && t.Cost > 0 {
+	if t.Op.Asks() && t.Cost > 0 {
 		d.Allowed, d.RetryAfter = false, retry
 	}
 	return d

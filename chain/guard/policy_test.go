@@ -42,6 +42,14 @@ func owingLocal(key stint.Key) stint.Take {
 	return stint.Take{Key: key, Limit: owes, Cost: 1, Handling: &stint.Handling{OnFailure: stint.Local, Local: debt}}
 }
 
+func atMost(cost uint32, t stint.Take) stint.Take {
+	t.Cost, t.Op = cost, stint.AskAtMost
+	return t
+}
+
+// charged returns a decision of a take that was charged that many units of at most its cost.
+func charged(n uint32, d stint.Decision) stint.Decision { d.Charged = n; return d }
+
 func forced(t stint.Take) stint.Take { t.Op = stint.Force; return t }
 
 func undone(t stint.Take, d stint.Decision) stint.Take {
@@ -122,6 +130,14 @@ func TestPolicies(t *testing.T) {
 		{"a take that borrows is decided alone", []step{
 			{[]stint.Take{leaning, allow("cap"), deny("pool"), allow("b")}, []stint.Decision{left(1), passed, passed, passed}},
 			{[]stint.Take{costs(2, leaning), allow("cap"), deny("pool")}, []stint.Decision{spent(1), passed, passed}},
+		}},
+		{"at most", []step{
+			{[]stint.Take{atMost(5, allow("a"))}, []stint.Decision{charged(5, passed)}},
+			{[]stint.Take{atMost(5, deny("a"))}, []stint.Decision{barred}},
+			{[]stint.Take{atMost(5, allow("a")), atMost(5, local("b"))}, []stint.Decision{charged(2, passed), charged(2, left(0))}},
+			{[]stint.Take{atMost(5, allow("a")), atMost(5, local("b"))}, []stint.Decision{passed, spent(0)}},
+			{[]stint.Take{atMost(5, allow("a")), deny("c")}, []stint.Decision{passed, barred}},
+			{[]stint.Take{atMost(0, deny("a"))}, []stint.Decision{looked}},
 		}},
 		{"nothing", []step{{nil, nil}}},
 	} {

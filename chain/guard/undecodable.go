@@ -33,9 +33,12 @@ func (s *Store) decideWithout(ctx context.Context, call *stint.Call, takes []int
 	if err := policyPart.decide(ctx, policies{s, storeErr}, call, true); err != nil {
 		return err
 	}
-	denied := policyPart.denied()
-	if denied {
+	denied, units := transaction.Denied(&policyPart.call), transaction.ChargedAtMost(&policyPart.call)
+	switch {
+	case denied:
 		rest.peek()
+	case units > 0:
+		transaction.BoundAtMost(&rest.call, units)
 	}
 	if err := rest.decide(ctx, guarded{s}, call, false); err != nil {
 		if !denied {
@@ -43,9 +46,26 @@ func (s *Store) decideWithout(ctx context.Context, call *stint.Call, takes []int
 		}
 		return err
 	}
-	if !denied && rest.denied() {
+	if !denied && transaction.Denied(&rest.call) {
 		return s.giveBack(ctx, policyPart, call)
 	}
+	if kept := transaction.ChargedAtMost(&rest.call); !denied && kept > 0 {
+		return s.trim(ctx, policyPart, call, kept)
+	}
+	return nil
+}
+
+// trim gives back what a part of a call that passes was charged locally above the units that the
+// store charged.
+func (s *Store) trim(ctx context.Context, charged *part, call *stint.Call, units uint32) error {
+	local := func(t *stint.Take) (stint.Take, bool) { return localTake(t), s.policy(t) == stint.Local }
+	if err := transaction.Trim(ctx, s.options.Local, &charged.call, units, local); err != nil {
+		return err
+	}
+	for n, i := range charged.of {
+		call.Results[i] = charged.call.Results[n]
+	}
+	transaction.SetCharged(call, units)
 	return nil
 }
 
@@ -98,16 +118,6 @@ func timeOf(call *stint.Call) stint.Instant {
 	return stint.At(time.Now())
 }
 
-// denied reports whether a part denies its call.
-func (p *part) denied() bool {
-	for i := 0; i < len(p.call.Takes); i += 1 + int(p.call.Takes[i].Borrows) {
-		if !p.call.Takes[i].Independent && !p.call.Results[i].Allowed {
-			return true
-		}
-	}
-	return false
-}
-
 // peek turns all takes that are decided as one into peeks, except those that are charged even if
 // denied.
 func (p *part) peek() {
@@ -131,14 +141,16 @@ func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) e
 	back := s.part(call)
 	defer s.release(back)
 	for n := 0; n < len(charged.of); n += 1 + int(charged.call.Takes[n].Borrows) {
-		t := &charged.call.Takes[n]
+		t, d := &charged.call.Takes[n], &charged.call.Results[n]
 		if s.policy(t) != stint.Local || t.Cost == 0 || t.Independent {
 			continue
 		}
 		if undo := localTake(t); !debited(&undo) {
-			undo.Op, undo.Undo = stint.Refund, &charged.call.Results[n]
+			undo.Op, undo.Cost, undo.Undo = stint.Refund, t.Charged(d), d
 			back.add(charged.of[n], undo)
 		}
 	}
-	return back.decide(ctx, s.options.Local, call, true)
+	err := back.decide(ctx, s.options.Local, call, true)
+	transaction.SetCharged(call, 0)
+	return err
 }

@@ -59,6 +59,10 @@ func TestUndecodable(t *testing.T) {
 		{"with one apart", nil, []stint.Take{deny("bad"), apartly(allow("good"))}, []stint.Decision{barred, has(9)}, 9},
 		{"it borrows", nil, []stint.Take{borrowing(allow("bad")), allow("good")}, []stint.Decision{passed, passed}, 10},
 		{"it is a source", nil, []stint.Take{borrowing(allow("good")), allow("bad")}, []stint.Decision{has(9), passed}, 9},
+		{"at most", []stint.Take{costs(7, allow("good"))}, []stint.Take{atMost(5, allow("bad")), atMost(5, allow("good"))}, []stint.Decision{charged(3, passed), charged(3, has(0))}, 0},
+		{"at most, by a share", nil, []stint.Take{atMost(5, allow("good")), atMost(5, local("bad"))}, []stint.Decision{charged(2, has(8)), charged(2, left(0))}, 8},
+		{"at most, by a share that is given back in part", []stint.Take{costs(9, allow("good"))}, []stint.Take{atMost(5, allow("good")), atMost(5, local("bad"))}, []stint.Decision{charged(1, has(0)), charged(1, left(1))}, 0},
+		{"at most, by a share that is given back", []stint.Take{costs(10, allow("good"))}, []stint.Take{atMost(5, allow("good")), atMost(5, local("bad"))}, []stint.Decision{none, {Allowed: true, Degraded: true, Limit: 2, Remaining: 2, ResetAfter: time.Hour, At: now}}, 0},
 		{"others borrow", nil, []stint.Take{allow("bad"), borrowing(allow("good")), allow("pool")}, []stint.Decision{passed, has(9), has(9)}, 9},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -10,20 +10,54 @@ import (
 	"stint/internal/transaction"
 )
 
-// charged selects which charged takes of a part are given back, beside the ordinary ones.
-type charged struct {
-	apart bool // also Independent takes
-	debts bool // also takes that are charged although the call is denied
-}
-
-// giveBack gives back what the stores of earlier steps charged.
-func (w *work) giveBack(ctx context.Context, s *Store, before int, what charged) error {
+// giveBack gives back what the stores of earlier steps charged: the charges that which selects, nil
+// for all.
+func (w *work) giveBack(ctx context.Context, s *Store, before int, which func(transaction.Charged) bool) error {
+	for ; w.added < before; w.added++ {
+		p := &w.parts[w.added]
+		w.charged.Add(w.added, &p.call, p.undecodable)
+	}
+	back := w.charged.Refunds(which)
+	if len(back) == 0 {
+		return nil
+	}
 	var errs []error
 	for i := range before {
-		errs = append(errs, w.parts[i].giveBack(ctx, s.stores[i], w.whole, what))
+		w.refunds.At, w.refunds.Takes = w.whole.At, w.refunds.Takes[:0]
+		for _, c := range back {
+			if c.On == i {
+				w.refunds.Takes = append(w.refunds.Takes, transaction.Refund(*c.Take, c.Cost, c.By))
+			}
+		}
+		if len(w.refunds.Takes) > 0 {
+			errs = append(errs, w.parts[i].giveBack(ctx, s.stores[i], &w.refunds, w.whole))
+		}
 	}
 	return errors.Join(errs...)
 }
+
+// giveBack executes a call of refunds, and shows the new states in the results of the whole call.
+func (p *part) giveBack(ctx context.Context, by stint.Store, back, whole *stint.Call) error {
+	ctx, cancel := transaction.UndoContext(ctx)
+	defer cancel()
+	if err := by.Decide(ctx, back); err != nil {
+		return transaction.WithoutTakes(err)
+	}
+	for n := range back.Takes {
+		for i, of := range p.of {
+			if t := &p.call.Takes[i]; !t.Independent && transaction.IDOf(t) == transaction.IDOf(&back.Takes[n]) {
+				whole.Results[of] = back.Results[n]
+			}
+		}
+	}
+	return nil
+}
+
+// joined reports whether a charge is part of the all-or-none of the call.
+func joined(c transaction.Charged) bool { return !c.Take.Independent }
+
+// freed reports whether a charge is given back if the call is denied.
+func freed(c transaction.Charged) bool { return joined(c) && !debt(c.Take) }
 
 // errOwes is the error of a denied call that left debts before the state of another key turned out
 // to be unreadable.
@@ -49,13 +83,7 @@ func debt(t *stint.Take) bool {
 // fail gives back what earlier steps charged after the store of a step failed, and returns the
 // error of the call.
 func (w *work) fail(ctx context.Context, s *Store, at int, err error) error {
-	lasting := false
-	for i := range at {
-		p := &w.parts[i]
-		failed := p.giveBack(ctx, s.stores[i], w.whole, charged{apart: true, debts: true})
-		lasting = lasting || failed != nil || p.lasts()
-	}
-	if lasting {
+	if failed := w.giveBack(ctx, s, at, nil); failed != nil || w.charged.Lasting {
 		return unknown(err)
 	}
 	return err
@@ -64,80 +92,24 @@ func (w *work) fail(ctx context.Context, s *Store, at int, err error) error {
 // unknown wraps the error of a call that left something charged.
 func unknown(err error) error { return fmt.Errorf("router: %w: %w", stint.ErrUnknown, err) }
 
-// lasts reports whether the part has done something that cannot be undone.
-func (p *part) lasts() bool {
-	for i := range p.of {
-		t := &p.call.Takes[i]
-		if !transaction.Decided(&p.call, p.undecodable, i) {
+// trim gives back what AskAtMost takes of earlier stores were charged above that of the last one.
+func (w *work) trim(ctx context.Context, s *Store) error {
+	own := func(t *stint.Take) (stint.Take, bool) { return *t, true }
+	for i := range w.parts {
+		p := &w.parts[i]
+		if w.units == 0 || len(p.of) == 0 {
 			continue
 		}
-		if t.Op != stint.Ask || debt(t) && (!p.call.Results[i].Allowed || p.undone && !t.Independent) {
-			return true
+		if err := transaction.Trim(ctx, s.stores[i], &p.call, w.units, own); err != nil {
+			return unknown(err)
+		}
+		for n, of := range p.of {
+			if p.call.Takes[n].Op == stint.AskAtMost {
+				w.whole.Results[of] = p.call.Results[n]
+			}
 		}
 	}
-	return false
-}
-
-// bucket identifies the bucket that several takes of a part charge together.
-type bucket struct {
-	key       stint.Key
-	algorithm stint.Algorithm
-	apart     bool
-}
-
-// charged reports whether a take was charged and what selects it.
-func (p *part) charged(i int, what charged) bool {
-	t := &p.call.Takes[i]
-	if t.Op != stint.Ask || t.Cost == 0 || t.Limit.Algorithm() == stint.Unlimited || !transaction.Decided(&p.call, p.undecodable, i) {
-		return false
-	}
-	if t.Independent {
-		return what.apart && p.call.Results[i].Allowed
-	}
-	return !p.undone && !p.denies() && (what.debts || !debt(t))
-}
-
-// giveBack gives back what the part charged. It gives back the takes of one key together, as they
-// were charged.
-func (p *part) giveBack(ctx context.Context, by stint.Store, whole *stint.Call, what charged) error {
-	if len(p.of) == 0 {
-		return nil
-	}
-	back, of := stint.Call{At: whole.At}, map[bucket]int{} // index in back.Takes of each bucket
-	key := func(i int) bucket {
-		t := &p.call.Takes[i]
-		return bucket{t.Key, t.Limit.Algorithm(), t.Independent}
-	}
-	for i := range p.of {
-		if !p.charged(i, what) {
-			continue
-		}
-		n, known := of[key(i)]
-		if !known {
-			n = len(back.Takes)
-			t := p.call.Takes[i]
-			t.Op, t.Cost, t.Undo, t.Independent = stint.Refund, 0, &p.call.Results[i], true
-			back.Takes = append(back.Takes, t)
-			of[key(i)] = n
-		}
-		t := &back.Takes[n]
-		t.Cost = uint32(min(uint64(t.Cost)+uint64(p.call.Takes[i].Cost), stint.MaxCost))
-	}
-	if len(back.Takes) == 0 {
-		p.undone = true
-		return nil
-	}
-	ctx, cancel := transaction.UndoContext(ctx)
-	defer cancel()
-	if err := by.Decide(ctx, &back); err != nil {
-		return transaction.WithoutTakes(err)
-	}
-	for i := range p.of {
-		if n, known := of[key(i)]; known && (p.charged(i, what) || p.call.Takes[i].Cost == 0) {
-			whole.Results[p.of[i]] = back.Results[n]
-		}
-	}
-	p.undone = true
+	transaction.SetCharged(w.whole, w.units)
 	return nil
 }
 
@@ -148,7 +120,7 @@ func (w *work) finish(ctx context.Context, s *Store, last int) error {
 		var late stint.Call
 		var of []int
 		for _, n := range p.of {
-			if t := &w.whole.Takes[n]; t.Op != stint.Ask && !t.Independent {
+			if t := &w.whole.Takes[n]; !t.Op.Asks() && !t.Independent {
 				late.Takes, of = append(late.Takes, *t), append(of, n)
 			}
 		}

@@ -209,6 +209,64 @@ func TestFailsAfterDenial(t *testing.T) {
 	}
 }
 
+// Takes of one leaky_bucket that are decided one after the other are given back in the other order.
+func TestQueueGivenBack(t *testing.T) {
+	queue := stint.MustLimit(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Hour, Burst: 4})
+	queued := func(key stint.Key, cost uint32) stint.Take {
+		return stint.Take{Key: key, Limit: queue, Cost: cost, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Gossip}}}
+	}
+	s := newThree()
+	s.asks.fail = func(*stint.Call) error { return errors.New("gone") }
+	call := stint.Call{Takes: []stint.Take{
+		queued("a", 1), queued("a", 1), apart(queued("a", 2)),
+		apart(queued("b", 2)), apart(queued("b", 1)), take(stint.Strict, 1),
+	}}
+	if err := s.joined.Decide(t.Context(), &call); err == nil || errors.Is(err, stint.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	for _, key := range []stint.Key{"a", "b"} {
+		peek := stint.Call{Takes: []stint.Take{{Key: key, Limit: queue}}}
+		if err := s.gossip.Store.Decide(t.Context(), &peek); err != nil || peek.Results[0].Remaining != 5 {
+			t.Errorf("%s: %+v, %v", key, peek.Results, err)
+		}
+	}
+}
+
+// A charge of a limit that overdraws is given back if a later store fails, even if the call was
+// already denied. Only what a denied take was charged cannot be given back.
+func TestOverdrawnFails(t *testing.T) {
+	overdrawn := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: stint.MaxPer, Overdraw: true})
+	debits := func(mode stint.Coordination, cost uint32) stint.Take {
+		t := take(mode, cost)
+		t.Key, t.Limit = "o", overdrawn
+		return t
+	}
+	for _, test := range []struct {
+		name    string
+		takes   []stint.Take
+		unknown bool
+		left    [3]int64
+	}{
+		{"all passed", []stint.Take{debits(stint.Gossip, 2), debits(stint.Eventual, 1), take(stint.Strict, 1)}, false, [3]int64{5, 5, 5}},
+		{"another denies", []stint.Take{debits(stint.Gossip, 2), take(stint.Eventual, 6), take(stint.Strict, 1)}, false, [3]int64{5, 5, 5}},
+		{"in the store that denies", []stint.Take{debits(stint.Gossip, 2), take(stint.Gossip, 6), take(stint.Strict, 1)}, true, [3]int64{5, 5, 3}},
+	} {
+		s := newThree()
+		gone := errors.New("gone")
+		s.asks.fail = func(*stint.Call) error { return gone }
+		err := s.joined.Decide(t.Context(), &stint.Call{Takes: test.takes})
+		if !errors.Is(err, gone) || errors.Is(err, stint.ErrUnknown) != test.unknown {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		for i, one := range s.all() {
+			peek := stint.Call{Takes: []stint.Take{{Key: "o", Limit: overdrawn}}}
+			if err := one.Store.Decide(t.Context(), &peek); err != nil || peek.Results[0].Remaining != test.left[i] {
+				t.Errorf("%s: store %d: %+v, %v", test.name, i, peek.Results, err)
+			}
+		}
+	}
+}
+
 // An invalid call fails before anything is charged, even if no store has all its takes.
 func TestWrongCalls(t *testing.T) {
 	s := newThree()
@@ -294,4 +352,59 @@ func ExampleNew() {
 	// true 99
 	// true 98
 	// false 98
+}
+
+// Takes of at most some units are charged one number in all stores, and an earlier store gets back
+// what it charged above it. That can be undone.
+func TestAtMost(t *testing.T) {
+	s := newThree()
+	keys := [3]stint.Key{"strict", "eventual", "gossip"} // of the stores in all
+	spend := func(store int, cost uint32) {
+		t.Helper()
+		if err := s.all()[store].Store.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: keys[store], Limit: five, Cost: cost}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (left [3]int64) {
+		for i, key := range keys {
+			left[i] = s.left(t, key)[i]
+		}
+		return left
+	}
+	call := stint.Call{Takes: []stint.Take{take(stint.Strict, 9), take(stint.Eventual, 9), take(stint.Gossip, 9), apart(take(stint.Gossip, 1))}}
+	for i, key := range keys {
+		call.Takes[i].Key, call.Takes[i].Op = key, stint.AskAtMost
+	}
+	spend(1, 1)
+	spend(0, 3)
+	if err := s.joined.Decide(t.Context(), &call); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range call.Results {
+		if !d.Allowed || d.Charged != []uint32{2, 2, 2, 0}[i] || d.Remaining != []int64{0, 2, 3, 4}[i] {
+			t.Errorf("take %d: %+v", i, d)
+		}
+	}
+	if left() != [3]int64{0, 2, 3} {
+		t.Errorf("%d left", left())
+	}
+	back := stint.Call{}
+	for i := range keys {
+		t := call.Takes[i]
+		t.Op, t.Cost, t.Undo = stint.Refund, t.Charged(&call.Results[i]), &call.Results[i]
+		back.Takes = append(back.Takes, t)
+	}
+	if err := s.joined.Decide(t.Context(), &back); err != nil || left() != [3]int64{2, 4, 5} {
+		t.Errorf("%v, %d left after the refund", err, left())
+	}
+	spend(0, 2)
+	call.Takes = call.Takes[:3]
+	if err := s.joined.Decide(t.Context(), &call); err != nil || left() != [3]int64{0, 4, 5} {
+		t.Errorf("%v, %d left after a denied call", err, left())
+	}
+	for i, d := range call.Results {
+		if d.Allowed != (i > 0) || d.Charged != 0 {
+			t.Errorf("take %d of a denied call: %+v", i, d)
+		}
+	}
 }

@@ -45,6 +45,9 @@ type Stores struct {
 // charged that are given back later, and may be denied for that. Independent takes are decided by
 // their own store, in the same step as its other takes.
 //
+// An AskAtMost asks each store for no more than the stores before have charged. When all have
+// passed, those that charged more than the last one get the rest back.
+//
 // # Errors
 //
 // The error of a store is the error of the call. It wraps [stint.ErrUnknown] if something was
@@ -150,8 +153,13 @@ type work struct {
 	whole  *stint.Call
 	parts  [steps]part
 	denied bool    // a take that is not Independent was denied
+	units  uint32  // what the stores so far have charged AskAtMost takes; 0: none has
 	lost   bool    // the state of such a take cannot be read, so none of them is decided
 	errs   []error // errors about states that cannot be read
+
+	charged transaction.Charges // by step, of all steps before added
+	added   int                 // 0 until something must be given back
+	refunds stint.Call          // to one store
 }
 
 // part is the call to one store.
@@ -159,15 +167,17 @@ type part struct {
 	call        stint.Call
 	of          []int               // index of each take in the whole call
 	undecodable *stint.CorruptState // the takes that were not decided; nil if all were
-	undone      bool                // nothing that is not Independent stays charged, except debts
 }
 
 func (s *Store) release(w *work) {
-	w.whole, w.denied, w.lost, w.errs = nil, false, false, nil
+	w.whole, w.denied, w.units, w.lost, w.errs, w.added = nil, false, 0, false, nil, 0
+	clear(w.charged.List)
+	clear(w.refunds.Takes)
+	w.charged = transaction.Charges{List: w.charged.List[:0]}
 	for i := range w.parts {
 		p := &w.parts[i]
 		clear(p.call.Takes) // release the caller's keys
-		p.call.Takes, p.of, p.undecodable, p.undone = p.call.Takes[:0], p.of[:0], nil, false
+		p.call.Takes, p.of, p.undecodable = p.call.Takes[:0], p.of[:0], nil
 	}
 	s.works.Put(w)
 }
@@ -210,7 +220,13 @@ func (w *work) decide(ctx context.Context, s *Store) error {
 			return unknown(err)
 		}
 	}
+	if w.denied {
+		transaction.SetCharged(w.whole, 0)
+	}
 	if !w.denied && !w.lost {
+		if err := w.trim(ctx, s); err != nil {
+			return err
+		}
 		if err := w.finish(ctx, s, last); err != nil {
 			return err
 		}
@@ -224,14 +240,14 @@ func (w *work) conclude(ctx context.Context, s *Store, step int) error {
 	switch {
 	case w.lost:
 	case p.lost():
-		p.undone, w.lost = true, true
+		w.lost = true
 		if w.denied && w.owes(step) {
 			return errOwes
 		}
-		return w.giveBack(ctx, s, step, charged{debts: true})
-	case !w.denied && p.denies():
-		p.undone, w.denied = true, true
-		return w.giveBack(ctx, s, step, charged{})
+		return w.giveBack(ctx, s, step, joined)
+	case !w.denied && transaction.Denied(&p.call):
+		w.denied = true
+		return w.giveBack(ctx, s, step, freed)
 	}
 	return nil
 }
@@ -251,7 +267,7 @@ func (w *work) undecodable() error {
 // postpone turns takes that change something only after all have passed into peeks.
 func (p *part) postpone() {
 	for i := range p.call.Takes {
-		if t := &p.call.Takes[i]; t.Op != stint.Ask && !t.Independent {
+		if t := &p.call.Takes[i]; !t.Op.Asks() && !t.Independent {
 			transaction.Peek(t)
 		}
 	}
@@ -270,7 +286,8 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 		p.peek()
 	case w.denied:
 		p.deny()
-		p.undone = true
+	case w.units > 0:
+		transaction.BoundAtMost(&p.call, w.units)
 	}
 	err := by.Decide(ctx, &p.call)
 	if p.undecodable = transaction.Undecodable(err); p.undecodable != nil {
@@ -282,6 +299,9 @@ func (p *part) ask(ctx context.Context, by stint.Store, w *work) error {
 		if transaction.Decided(&p.call, p.undecodable, n) {
 			w.whole.Results[i] = p.call.Results[n]
 		}
+	}
+	if units := transaction.ChargedAtMost(&p.call); units > 0 && !p.lost() {
+		w.units = units
 	}
 	return nil
 }
@@ -316,16 +336,4 @@ func (p *part) deny() {
 			return
 		}
 	}
-}
-
-// denies reports whether the part denies the call. The answer of a source denies nothing.
-func (p *part) denies() bool {
-	for i := 0; i < len(p.of); i++ {
-		t := &p.call.Takes[i]
-		if !t.Independent && !p.call.Results[i].Allowed {
-			return true
-		}
-		i += int(t.Borrows)
-	}
-	return false
 }

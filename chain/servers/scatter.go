@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"stint"
 	"stint/internal/transaction"
@@ -13,18 +14,9 @@ import (
 type work struct {
 	store           *Store
 	call            *stint.Call
-	charged         []charge // charged so far, given back if the call fails
-	lasting         bool     // something was done that cannot be given back
-	undecodable     []int    // indexes of takes whose states cannot be read
-	undecodableErrs []error  // errors about these
-}
-
-// charge is a cost that was charged to a key.
-type charge struct {
-	server int
-	take   stint.Take
-	cost   uint64
-	by     stint.Decision
+	charged         transaction.Charges // by server, given back if the call fails
+	undecodable     []int               // indexes of takes whose states cannot be read
+	undecodableErrs []error             // errors about these
 }
 
 // ask is the call to one server in one step.
@@ -64,10 +56,18 @@ func (s *Store) scatter(ctx context.Context, call *stint.Call) error {
 		return w.undecodableErr()
 	}
 	failed := w.giveBack(ctx)
-	if failed == nil && w.lasting {
+	if failed == nil && w.charged.Lasting {
 		failed = stint.ErrUnknown
 	}
 	return joinErrors(err, failed)
+}
+
+// time returns the time of decisions without a server.
+func (w *work) time() stint.Instant {
+	if w.call.At != 0 {
+		return w.call.At
+	}
+	return stint.At(time.Now())
 }
 
 // gather plans the groups of the call.
@@ -100,11 +100,12 @@ func (w *work) decideOnOne(ctx context.Context, groups []*group) error {
 	var asks asks
 	for _, g := range groups {
 		server, _ := w.store.placeOf(g)
+		if server == nowhere {
+			g.DecideUnlimited(w.time())
+			g.Answer(w.call)
+			continue
+		}
 		for i := range g.Takes() {
-			if server == nowhere {
-				w.call.Results[i] = unlimited(&w.call.Takes[i], w.call.At)
-				continue
-			}
 			asks.add(server, i, w.call.Takes[i])
 		}
 	}
@@ -118,7 +119,7 @@ func (w *work) decideOnOne(ctx context.Context, groups []*group) error {
 				w.call.Results[i] = a.call.Results[n]
 			}
 		}
-		w.addCharges(a)
+		w.charged.Add(a.server, &a.call, a.undecodable)
 		w.addUndecodable(a, func(n int) []int { return a.of[n : n+1] })
 	}
 	return err
@@ -176,56 +177,20 @@ func (w *work) send(ctx context.Context, all asks) error {
 	return joinErrors(errs...)
 }
 
-// addCharges adds to charged what a server charged in a call that it decided by itself.
-func (w *work) addCharges(a *ask) {
-	takes, results := a.call.Takes, a.call.Results
-	decided := func(i int) bool { return transaction.Decided(&a.call, a.undecodable, i) }
-	whole := true
-	for i := 0; i < len(takes); i += 1 + int(takes[i].Borrows) {
-		whole = whole && (takes[i].Independent || decided(i) && results[i].Allowed)
-	}
-	for i := 0; i < len(takes); i++ {
-		leads, passed := i, whole
-		if takes[i].Independent {
-			passed = results[i].Allowed
-		}
-		for end := leads + int(takes[leads].Borrows); ; i++ {
-			if decided(i) {
-				w.addCharge(a.server, &takes[i], &results[i], passed)
-			}
-			if i == end {
-				break
-			}
-		}
-	}
-}
-
-// addCharge adds the charge of one take, if its group passed.
-func (w *work) addCharge(server int, t *stint.Take, d *stint.Decision, passed bool) {
-	switch {
-	case t.Limit.Algorithm() == stint.Unlimited:
-	case t.Op != stint.Ask:
-		w.lasting = w.lasting || passed
-	case t.Cost == 0:
-	case passed && !d.Over: // a take that is over was charged to its source, or in part
-		w.charged = append(w.charged, charge{server, *t, uint64(t.Cost), *d})
-	case !passed:
-		w.lasting = w.lasting || t.Limit.ForStores().Overdraws()
-	}
-}
-
 // giveBack undoes all that the call charged. If the caller has stopped waiting it goes on in the
 // background, and the error is ErrUnknown.
 func (w *work) giveBack(ctx context.Context) error {
-	if len(w.charged) == 0 {
+	back := w.charged.Refunds(nil)
+	if len(back) == 0 {
 		return nil
 	}
-	later, err := transaction.Revert(ctx, w.undo, func() (func(context.Context) error, *sync.WaitGroup) {
-		back := &work{store: w.store, call: &stint.Call{At: w.call.At}, charged: slices.Clone(w.charged)}
-		for i := range back.charged {
-			back.charged[i].take = back.charged[i].take.Clone()
+	undo := func(ctx context.Context) error { return w.undo(ctx, back) }
+	later, err := transaction.Revert(ctx, undo, func() (func(context.Context) error, *sync.WaitGroup) {
+		for i := range back {
+			back[i].Take = new(back[i].Take.Clone())
 		}
-		return back.undo, &w.store.background
+		own := &work{store: w.store, call: &stint.Call{At: w.call.At}}
+		return func(ctx context.Context) error { return own.undo(ctx, back) }, &w.store.background
 	})
 	switch {
 	case later:
@@ -236,25 +201,11 @@ func (w *work) giveBack(ctx context.Context) error {
 	return nil
 }
 
-// undo gives back what the call charged, the newest first. It gives back the takes of one decision
-// together.
-func (w *work) undo(ctx context.Context) error {
-	type taken struct {
-		id transaction.ID
-		by stint.Decision
-	}
-	of := func(c *charge) taken { return taken{transaction.IDOf(&c.take), c.by} }
-	costs := map[taken]uint64{}
-	for i := range w.charged {
-		costs[of(&w.charged[i])] += w.charged[i].cost
-	}
+// undo gives back charges, all servers at once.
+func (w *work) undo(ctx context.Context, back []transaction.Charged) error {
 	var asks asks
-	for i := len(w.charged) - 1; i >= 0; i-- {
-		c := &w.charged[i]
-		if cost, first := costs[of(c)]; first {
-			delete(costs, of(c))
-			asks.add(c.server, i, refund(c.take, cost, &c.by))
-		}
+	for i, c := range back {
+		asks.add(c.On, i, transaction.Refund(*c.Take, c.Cost, c.By))
 	}
 	if err := w.send(ctx, asks); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"stint"
 )
@@ -137,14 +136,6 @@ func (s *Store) place(n int, take func(i int) *stint.Take) (server int, several 
 		}
 	}
 	return server, false
-}
-
-// unlimited returns the decision for a take without a limit.
-func unlimited(t *stint.Take, at stint.Instant) stint.Decision {
-	if at == 0 {
-		at = stint.At(time.Now())
-	}
-	return t.Limit.Test(nil, at, 0)
 }
 
 // withName adds the server's name to its error, unless the error is about the call.

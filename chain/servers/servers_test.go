@@ -323,6 +323,23 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%d left of the pool", n)
 		}
 	})
+	t.Run("a source debited in part", func(t *testing.T) {
+		b := newBench(t)
+		b.servers[1].before = func(int, *stint.Call) error { return errGone }
+		used := stint.Call{At: noon, Takes: []stint.Take{{Key: "pool", Handling: &stint.Handling{Place: b.keys[0]}, Limit: hour, Cost: 19, Op: stint.Force}}}
+		if err := b.Decide(t.Context(), &used); err != nil {
+			t.Fatal(err)
+		}
+		call := stint.Call{At: noon, Takes: []stint.Take{
+			{Key: b.keys[0], Limit: hour, Cost: 2, Borrows: 1},
+			{Key: "pool", Handling: &stint.Handling{Place: b.keys[0]}, Limit: hour, Cost: 2},
+			{Key: b.keys[1], Limit: hour, Cost: 2, Independent: true},
+		}}
+		if err := b.Decide(t.Context(), &call); !errors.Is(err, errGone) || !errors.Is(err, stint.ErrUnknown) {
+			t.Error(err)
+		}
+		b.leaves(10)
+	})
 	t.Run("not given back", func(t *testing.T) {
 		b := newBench(t)
 		b.servers[1].before = func(n int, _ *stint.Call) error { return map[bool]error{true: errGone}[n == 2] }

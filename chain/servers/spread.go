@@ -27,12 +27,15 @@ func (w *work) spread(ctx context.Context, g *group) error {
 	for i := range g.Parts {
 		t := *g.Parts[i].Take
 		t.Independent, t.Borrows = false, 0
+		if t.Op == stint.AskAtMost {
+			t.Op = stint.Ask // Run computes how much
+		}
 		s.takes, s.servers = append(s.takes, t), append(s.servers, w.store.server(&t))
 	}
 	s.setPolicies()
 	run := transaction.Run{Plan: g, By: s, Peeks: true}
 	err := run.Decide(ctx)
-	w.lasting = w.lasting || run.Lasting
+	w.charged.Lasting = w.charged.Lasting || run.Lasting
 	switch {
 	case errors.Is(err, errUndecodable) && run.Lasting:
 		return fmt.Errorf("%w: %w", stint.ErrUnknown, transaction.WithoutTakes(joinErrors(w.undecodableErrs...)))
@@ -41,9 +44,9 @@ func (w *work) spread(ctx context.Context, g *group) error {
 	case err != nil:
 		return err
 	}
-	for i := range run.Charged {
-		c := &run.Charged[i]
-		w.charged = append(w.charged, charge{s.servers[c.Part], s.takes[c.Part], c.Cost, c.Result})
+	for _, c := range run.List {
+		c.On, c.Take = s.servers[c.On], &s.takes[c.On]
+		w.charged.List = append(w.charged.List, c)
 	}
 	g.Answer(w.call)
 	return nil
@@ -109,7 +112,7 @@ func (s *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 	for i := range steps {
 		step := &steps[i]
 		if s.servers[step.Part] == nowhere {
-			step.Result = unlimited(&s.takes[step.Part], s.call.At)
+			step.Result = s.takes[step.Part].Limit.Test(nil, s.time(), 0)
 			continue
 		}
 		s.add(&asks, i, phase, step)
@@ -166,7 +169,7 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 		asks.add(server, i, t)
 		return
 	case phase == transaction.Undo:
-		asks.add(server, i, refund(t, step.Cost, step.Undo))
+		asks.add(server, i, transaction.Refund(t, step.Cost, step.Undo))
 		return
 	}
 	if !s.group.Parts[step.Part].Asked { // a source whose server is away lends nothing
@@ -187,10 +190,4 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 			return
 		}
 	}
-}
-
-// refund returns a take that gives back what a decision charged.
-func refund(t stint.Take, cost uint64, by *stint.Decision) stint.Take {
-	t.Op, t.Cost, t.Undo, t.Independent, t.Borrows = stint.Refund, uint32(min(cost, stint.MaxCost)), by, true, 0
-	return t
 }

@@ -90,7 +90,7 @@ func reserved(ctx context.Context, out io.Writer, mails *pace.Pacer) error {
 
 // whatThereIs takes without waiting: first all that remains, and then more.
 func whatThereIs(ctx context.Context, out io.Writer, mails *pace.Pacer) error {
-	n, _, err := mails.TakeUpTo(ctx, 50)
+	n, _, err := mails.TakeAtMost(ctx, 50)
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,9 @@ func (e *entry) decideLocked(t *stint.Take, cost uint64, now stint.Instant, d *s
 		if *d = e.limit.Take(&e.state, at, cost); d.Allowed {
 			e.countLocked(int64(cost), at)
 		}
+	case stint.AskAtMost:
+		*d = e.limit.TakeAtMost(&e.state, at, cost)
+		e.countLocked(int64(d.Charged), at)
 	case stint.Force:
 		*d = e.limit.Force(&e.state, at, cost)
 		e.countLocked(int64(cost), at)

@@ -164,11 +164,12 @@ func (n *Node) decideGroup(g *group, now stint.Instant) bool {
 // decideLocked decides all takes.
 func (g *group) decideLocked(now stint.Instant) {
 	pass := true
+	g.narrowLocked(now)
 	for i := range g.parts {
 		p := &g.parts[i]
 		at := p.entry.timeLocked(now)
 		p.entry.changeLimitLocked(p.take.Limit, at)
-		p.fits = p.take.Op != stint.Ask
+		p.fits = !p.take.Op.Asks()
 		if !p.fits {
 			d := p.take.Limit.Test(&p.entry.state, at, p.cost)
 			p.fits = d.Allowed
@@ -192,6 +193,27 @@ func (g *group) decideLocked(now stint.Instant) {
 					g.call.Results[k] = d
 				}
 			}
+		}
+	}
+}
+
+// narrowLocked sets the cost of all AskAtMost takes that are not Independent to one number: the most
+// units that all of them can take, and 1 if one of them can take none.
+func (g *group) narrowLocked(now stint.Instant) {
+	units, atMost := uint64(stint.MaxCost), func(p *part) bool {
+		return p.take.Op == stint.AskAtMost && p.cost > 0 && !p.take.Independent
+	}
+	for i := range g.parts {
+		if p := &g.parts[i]; atMost(p) {
+			at := p.entry.timeLocked(now)
+			p.entry.changeLimitLocked(p.take.Limit, at)
+			d := p.entry.limit.Test(&p.entry.state, at, 1)
+			units = min(units, d.AtMost(p.cost))
+		}
+	}
+	for i := range g.parts {
+		if p := &g.parts[i]; atMost(p) {
+			p.cost = units
 		}
 	}
 }

@@ -132,7 +132,7 @@ func decidable(call *stint.Call, t *stint.Take) bool {
 	case t.Op == stint.Refund:
 		return t.Undo == nil || !t.Undo.Degraded
 	}
-	return t.Op == stint.Ask || t.Op == stint.Force
+	return t.Op.Asks() || t.Op == stint.Force
 }
 
 // Begin decides a call from the counts of the node, if it can; req and wait are then nil.
@@ -205,7 +205,7 @@ func (n *Node) enqueue(e *entry) {
 // take itself. The answer contains the state of the key.
 func (n *Node) startRead(call *stint.Call, fp uint64, now stint.Instant, patient bool) (*Request, <-chan struct{}) {
 	t := &call.Takes[0]
-	if t.Op != stint.Ask || !patient {
+	if !t.Op.Asks() || !patient {
 		return n.forward(call, now), nil
 	}
 	e, mine := n.addEntry(fp, t, now)

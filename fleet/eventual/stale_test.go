@@ -12,8 +12,8 @@ import (
 
 func TestStaleTime(t *testing.T) {
 	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
-	open := func(clock func() stint.Instant) stint.Store {
-		return eventual.New(memory.New(memory.Options{Clock: clock}), eventual.Options{Clock: clock})
+	open := func(clock *testkit.StaleClock) stint.Store {
+		return eventual.New(memory.New(memory.Options{Clock: clock.Read}), eventual.Options{Clock: clock.Read})
 	}
 	testkit.StaleTime(t, open, take("a", bucket, 1))
 	testkit.StaleTime(t, open, take("a", bucket, 1), take("b", bucket, 1))

@@ -50,8 +50,12 @@ func TestAlone(t *testing.T) {
 				for i := range 5000 {
 					pass(time.Duration(i%7) * 20 * time.Microsecond)
 					cost := uint32(i % 5)
-					got := f.Decide(t, 0, take("a", limit, cost))[0]
-					if want := own.Take("a", limit, cost); got != want {
+					ask, decide := take("a", limit, cost), own.Take
+					if i%3 == 0 {
+						ask.Op, decide = stint.AskAtMost, own.TakeAtMost
+					}
+					got := f.Decide(t, 0, ask)[0]
+					if want := decide("a", limit, cost); got != want {
 						t.Fatalf("take %d: %+v, want %+v", i, got, want)
 					}
 				}

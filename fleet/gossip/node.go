@@ -159,7 +159,7 @@ func (n *Node) decideOne(t *stint.Take, at, now stint.Instant, d *stint.Decision
 		return
 	}
 	e := sh.keys[nameOf(t)]
-	charges := t.Op == stint.Ask && t.Cost > 0 || t.Op == stint.Force
+	charges := t.Op.Asks() && t.Cost > 0 || t.Op == stint.Force
 	if e == nil {
 		if !charges && t.Op != stint.Reset {
 			*d = apply(t, &none, now)
@@ -172,6 +172,13 @@ func (n *Node) decideOne(t *stint.Take, at, now stint.Instant, d *stint.Decision
 	if t.Op == stint.Ask && e.plain {
 		if *d = t.Limit.Take(&e.state, now, uint64(t.Cost)); d.Allowed && t.Cost > 0 {
 			e.own.Taken += uint64(t.Cost)
+			sh.touchLocked(e)
+		}
+		return
+	}
+	if t.Op == stint.AskAtMost && e.plain {
+		if *d = t.Limit.TakeAtMost(&e.state, now, uint64(t.Cost)); d.Charged > 0 {
+			e.own.Taken += uint64(d.Charged)
 			sh.touchLocked(e)
 		}
 		return

@@ -168,6 +168,8 @@ func TestTotals(t *testing.T) {
 			switch f.r.IntN(12) {
 			case 0:
 				take.Op = stint.Force
+			case 2:
+				take.Op = stint.AskAtMost // of which all passes
 			case 1:
 				if f.r.IntN(2) == 0 {
 					f.split(1+f.r.IntN(len(f.nodes)-1), true)

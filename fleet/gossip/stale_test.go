@@ -22,8 +22,8 @@ func (s clocked) Decide(_ context.Context, call *stint.Call) error {
 
 func TestStaleTime(t *testing.T) {
 	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
-	open := func(clock func() stint.Instant) stint.Store {
-		return clocked{gossip.NewNode(gossip.Options{}), clock}
+	open := func(clock *testkit.StaleClock) stint.Store {
+		return clocked{gossip.NewNode(gossip.Options{}), clock.Read}
 	}
 	testkit.StaleTime(t, open, stint.Take{Key: "a", Limit: bucket, Cost: 1})
 	testkit.StaleTime(t, open, stint.Take{Key: "a", Limit: bucket, Cost: 1}, stint.Take{Key: "b", Limit: bucket, Cost: 1})

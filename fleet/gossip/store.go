@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,10 @@ type StoreOptions struct {
 	// caller.
 	Around func(stint.Store) stint.Store
 
+	// Alone reports whether this process lacks the counts of the others. The policies of Around then
+	// decide takes that ask or force. Nil: it never does.
+	Alone func() bool
+
 	// Base is the store of the other modes. It is debited and read when rules change from and to
 	// gossip, see Change. Nil: keys of such rules begin unused.
 	Base stint.Store
@@ -75,6 +80,7 @@ type Store struct {
 	node    *Node
 	peers   Peers
 	asking  stint.Store
+	alone   func() bool
 	base    stint.Store
 	clock   system.Clock
 	repairs chan []byte
@@ -89,7 +95,7 @@ var (
 
 // New returns a store. Nil peers: it always counts alone.
 func New(peers Peers, o StoreOptions) *Store {
-	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, repairs: make(chan []byte, 64)}
+	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, alone: o.Alone, repairs: make(chan []byte, 64)}
 	s.clock.Start(time.Now())
 	if peers != nil {
 		s.node.foreign = peers.Foreign
@@ -104,13 +110,23 @@ func New(peers Peers, o StoreOptions) *Store {
 // Decide implements [stint.Store].
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	s.readBase(ctx, call)
+	lacksCounts := s.lacksCounts()
 	for i := range call.Takes {
-		if asksPeers(&call.Takes[i]) {
+		if t := &call.Takes[i]; asksPeers(t) || lacksCounts && isNew(t) || undoesPolicy(t) {
 			return s.asking.Decide(ctx, call)
 		}
 	}
 	return s.decide(call)
 }
+
+// lacksCounts reports whether this process lacks the counts of the others.
+func (s *Store) lacksCounts() bool { return s.alone != nil && s.alone() }
+
+// isNew reports whether a take is one that policies decide, and undoes nothing.
+func isNew(t *stint.Take) bool { return t.Op == stint.Ask || t.Op == stint.Force }
+
+// undoesPolicy reports whether a take undoes a decision of a policy.
+func undoesPolicy(t *stint.Take) bool { return t.Undo != nil && t.Undo.Degraded }
 
 // decide decides a call from the counts of this node. It waits while the rules change.
 func (s *Store) decide(call *stint.Call) error {
@@ -122,13 +138,20 @@ func (s *Store) decide(call *stint.Call) error {
 // asking is a store that asks all peers before it decides.
 type asking struct{ *Store }
 
-// errNoReply is returned if a peer did not reply in time.
-var errNoReply = errors.New("gossip: not all peers answered")
+// Errors of takes that the policies of StoreOptions.Around decide.
+var (
+	errNoReply = errors.New("gossip: not all peers answered")
+	errAlone   = errors.New("gossip: found no other node since the start")
+)
 
-// Decide decides the call after all peers have replied with their counts.
+// Decide decides the call after all peers have replied with their counts, if its rules ask them. It
+// returns an error if this process lacks their counts.
 func (a asking) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
+	}
+	if a.lacksCounts() && slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return isNew(&t) }) {
+		return errAlone
 	}
 	q, list := a.node.StartQuery(call, a.clock.Now())
 	if q != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // entry is a node's state of one busy key. Takes that the node can decide read only held and
@@ -21,15 +22,16 @@ type entry struct {
 	algorithm stint.Algorithm
 	part      int // partition of the store
 
-	mu       sync.Mutex    // guards the fields below
-	take     stint.Take    // take that carries the reports about the key
-	inFlight chan struct{} // closed when the report in flight is answered; nil: none is in flight
-	failed   bool          // the last report had no answer
-	dead     bool          // the entry is no longer in the table
-	seq      uint64        // number of the last report
-	epoch    stint.Instant // epoch of the store in which the units were lent
-	strict   Moment        // the store decides every take until then
-	recall   bool          // the store wants the units back
+	mu        sync.Mutex    // guards the fields below
+	take      stint.Take    // take that carries the reports about the key
+	inFlight  chan struct{} // closed when the report in flight is answered; nil: none is in flight
+	failed    bool          // the last report had no answer
+	dead      bool          // the entry is no longer in the table
+	seq       uint64        // number of the last report
+	epoch     stint.Instant // epoch of the store in which the units were lent
+	strict    Moment        // the store decides every take until then
+	strictFor time.Duration // length of that time
+	recall    bool          // the store wants the units back
 
 	unanswered bool   // the last report has no answer, and is repeated
 	asked      Moment // when that report was first sent
@@ -40,12 +42,13 @@ type entry struct {
 	counted   int64   // units spent until rateAt
 	rateAt    Moment  // time of the last update of rate
 	rate      float64 // units requested per second
-	idleTicks int     // ticks since a unit was spent
+	busyRate  float64 // rate when a unit was last requested
+	idleTicks int     // ticks since then
 	grant     uint32  // units of the last answer with any
 }
 
 func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
-	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now}
+	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now, rate: stint.LeaseRate, busyRate: stint.LeaseRate}
 	e.limit.Store(t.Limit)
 	e.key = e.take.Key
 	e.take.Cost, e.take.Independent = 0, true
@@ -67,9 +70,15 @@ func (e *entry) decide(t *stint.Take, now Moment, d *stint.Decision) (by *held, 
 		return nil, false
 	}
 	if h := e.held.Load(); h != nil && h.spend(t.Cost, now, d) {
+		if t.Op == stint.AskAtMost {
+			d.Charge(uint64(t.Cost))
+		}
 		return h, true
 	}
-	if q := e.denial.Load(); q != nil && q.refuse(t.Cost, now, d) {
+	if q := e.denial.Load(); q != nil && q.refuse(transaction.DeniedCost(t), now, d) {
+		if t.Op == stint.AskAtMost {
+			e.held.Load().spendAtMost(t.Cost, now, d)
+		}
 		e.missed.Add(uint64(t.Cost))
 		return nil, true
 	}
@@ -85,7 +94,7 @@ func (e *entry) usedLocked() int64 {
 	return n
 }
 
-// updateRateLocked updates the rate. Older requests weigh less.
+// updateRateLocked updates the rate. Older requests weigh less; of a rare key they weigh longer.
 func (e *entry) updateRateLocked(now Moment, ahead time.Duration) {
 	dt := now.since(e.rateAt)
 	if dt < ahead/64 {
@@ -93,14 +102,13 @@ func (e *entry) updateRateLocked(now Moment, ahead time.Duration) {
 	}
 	used := e.usedLocked() - e.counted
 	e.counted += used
-	if used > 0 {
-		e.idleTicks = 0
-	} else {
-		e.idleTicks++
-	}
-	fresh := float64(used+int64(e.missed.Swap(0))) / dt.Seconds()
-	e.rate += (fresh - e.rate) * -math.Expm1(-2*float64(dt)/float64(ahead))
+	asked := float64(used + int64(e.missed.Swap(0)))
+	over := max(ahead.Seconds()/2, min(maxAhead.Seconds()/2, stint.LeaseRate/e.rate))
+	e.rate += (asked/dt.Seconds() - e.rate) * -math.Expm1(-dt.Seconds()/over)
 	e.rateAt = now
+	if e.idleTicks++; asked > 0 {
+		e.busyRate, e.idleTicks = e.rate, 0
+	}
 }
 
 // takeBackLocked removes held and returns its unspent units.
@@ -131,6 +139,9 @@ func (e *entry) startReportLocked(a *stint.Loan, n *Node, home int64, want float
 // clip limits n to the range of the fields of a loan.
 func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
+// maxStrict is the longest time for which a node asks for no units because the store lent none.
+const maxStrict = 8 * time.Second
+
 // applyLocked applies the answer to a report: the lent units, or that there are none.
 func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
 	e.unanswered, e.recall = false, a.Recall
@@ -144,14 +155,20 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 		e.held.Store(heldOf(has, e.asked.Add(a.Lease), d, now))
 	}
 	e.denial.Store(nil)
-	switch {
-	case a.Empty > 0:
+	if a.Empty > 0 {
 		e.denial.Store(&denial{
 			until: e.asked.Add(min(a.Empty, maxDenial)), cost: 1, empty: a.Empty,
 			limit: e.limit.Load(), decision: *d, answered: now,
 		})
-	case a.Want > 0 && kept == 0 && a.Grant == 0 || a.Recall:
+	}
+	switch {
+	case a.Recall:
 		e.strict = now.Add(ahead / 4)
+	case a.Want > 0 && kept == 0 && a.Grant == 0: // wait longer each time
+		e.strictFor = min(max(2*e.strictFor, ahead/4), maxStrict)
+		e.strict = now.Add(e.strictFor)
+	case a.Grant > 0:
+		e.strictFor = 0
 	}
 	e.grant = max(a.Grant, e.grant/2)
 }
@@ -173,7 +190,7 @@ func (e *entry) deny(t *stint.Take, d *stint.Decision, asked, now Moment) {
 		return
 	}
 	e.denial.Store(&denial{
-		until: asked.Add(min(d.RetryAfter, maxDenial)), cost: t.Cost, empty: d.RetryAfter,
+		until: asked.Add(min(d.RetryAfter, maxDenial)), cost: transaction.DeniedCost(t), empty: d.RetryAfter,
 		limit: t.Limit, decision: *d, answered: now,
 	})
 }

@@ -62,7 +62,7 @@ func (h *held) show(left int64, now Moment, d *stint.Decision) {
 	d.At = h.at + stint.Instant(max(0, now.Mono-h.answered)/int64(time.Microsecond))
 	d.Allowed, d.Degraded, d.Over = true, false, false
 	d.Limit, d.Remaining = h.limit, min(h.limit, h.remaining+left)
-	d.Debt, d.RetryAfter, d.Delay = 0, 0, 0
+	d.Charged, d.Debt, d.RetryAfter, d.Delay = 0, 0, 0, 0
 	d.ResetAfter = time.Duration(max(0, h.reset-now.Mono))
 }
 
@@ -92,6 +92,17 @@ func (h *held) take(n int64) int64 {
 		if h.left.CompareAndSwap(left, left-n*unit) {
 			return n
 		}
+	}
+}
+
+// spendAtMost takes up to most units and fills in the decision, unless there are none.
+func (h *held) spendAtMost(most uint32, now Moment, d *stint.Decision) {
+	if h == nil || now.reached(h.until) {
+		return
+	}
+	if n := h.take(int64(most)); n > 0 {
+		h.show(h.units(), now, d)
+		d.Charge(uint64(n))
 	}
 }
 

@@ -83,7 +83,7 @@ type reserved struct {
 
 // leasable reports whether the take can be decided from lent units.
 func leasable(call *stint.Call, t *stint.Take) bool {
-	return t.Coordination() == stint.Leased && call.At == 0 && t.Op == stint.Ask && t.Borrows == 0 && !t.Live() && t.Limit.ForStores().Leasable()
+	return t.Coordination() == stint.Leased && call.At == 0 && t.Op.Asks() && t.Borrows == 0 && !t.Live() && t.Limit.ForStores().Leasable()
 }
 
 // Begin decides a call from the units of the node, if they suffice; req and wait are then nil.
@@ -140,7 +140,7 @@ func result(call *stint.Call) *stint.Decision {
 func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	fp := n.keys.fingerprint(t)
 	e := n.keys.find(fp, t)
-	if e != nil || t.Cost == 0 || n.busyFilter.count(fp, now, n.ahead) < 2 {
+	if e != nil || t.Cost == 0 || !t.Limit.ForStores().Lends() || n.busyFilter.count(fp, now) < 2*stint.LeaseRate {
 		return e
 	}
 	e = newEntry(fp, t, now)
@@ -170,7 +170,7 @@ func (n *Node) forward(call *stint.Call, now Moment) *Request {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		req.add(i, t, nil)
-		if t.Coordination() == stint.Leased && t.Op != stint.Ask && t.Limit.ForStores().Leasable() { // units may be available after it
+		if t.Coordination() == stint.Leased && !t.Op.Asks() && t.Limit.ForStores().Leasable() { // units may be available after it
 			if e := n.keys.find(n.keys.fingerprint(t), t); e != nil {
 				e.denial.Store(nil)
 			}
@@ -192,8 +192,8 @@ func (n *Node) beginSeveral(call *stint.Call, now Moment) *Request {
 			continue
 		}
 		e := n.entry(t, now)
-		if e == nil {
-			req.add(i, t, nil)
+		if e == nil || t.Op == stint.AskAtMost { // the node returns its units, and the store decides
+			req.add(i, t, e)
 			continue
 		}
 		h, ok := e.decide(t, now, &call.Results[i])
@@ -307,11 +307,18 @@ func (n *Node) report(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 		e.take.Limit = t.Limit
 	}
 	e.updateRateLocked(now, n.ahead)
+	if e.rate < stint.LeaseRate/2 && !e.unanswered && e.held.Load() == nil {
+		return false // it became rare: as in strict mode
+	}
 	home := int64(0)
 	if !e.unanswered {
 		home = e.takeBackLocked()
 	}
-	e.startReportLocked(a, n, home, max(n.wanted(e), 4*float64(e.grant), 8), now)
+	want := max(n.wanted(e), stint.LeaseLeast)
+	if now.since(e.asked) < n.ahead { // the last units were too few
+		want = max(want, 4*float64(e.grant))
+	}
+	e.startReportLocked(a, n, home, want, now)
 	return true
 }
 
@@ -338,6 +345,9 @@ func (n *Node) End(req *Request, now Moment, err error) error {
 		pass = pass && (t.Independent || said == nil && results[i].Allowed)
 		if a.entry != nil {
 			n.applyAnswer(a, t, req.begun, now, results, i, said)
+		}
+		if a.entry != nil && req.whole != nil && said == nil && !results[i].Allowed && len(req.whole.Takes) == 1 && t.Op == stint.AskAtMost {
+			a.entry.held.Load().spendAtMost(t.Cost, now, &req.whole.Results[0])
 		}
 	}
 	if req.whole == nil {
@@ -463,11 +473,15 @@ func (n *Node) due(e *entry, now Moment, release bool) bool {
 		return true
 	case release:
 		return false
-	case left > 0 && now.Mono-h.answered > int64(stint.LeaseTime/2):
+	case left > 0 && now.Mono-h.answered > int64(renewAfter):
 		return true
 	}
-	return need >= 2 && !n.idle(e) && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
+	return e.rate >= stint.LeaseRate && !n.idle(e) && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
 }
+
+// renewAfter is the time after an answer at which a node reports what it has not used, so that it
+// may keep that.
+const renewAfter = stint.LeaseTime * 3 / 4
 
 // mayAsk reports whether the store may have units of a key.
 func (n *Node) mayAsk(e *entry, now Moment) bool {
@@ -481,15 +495,17 @@ func (n *Node) lead() float64 {
 	return (n.Every()*3/2 + 2*time.Duration(n.delay.Load())).Seconds()
 }
 
-// unitsPerMessage is how many units a message asks for, if the node spends them within twice
-// Options.Ahead. The store then gets about one call for fifty decisions.
-const unitsPerMessage = 64
+// unitsPerMessage is how many units a message asks for, if the node spends them within maxAhead.
+// The store then gets about one call for fifty decisions.
+const (
+	unitsPerMessage = 64
+	maxAhead        = time.Second
+)
 
 // wanted returns how many units of a key the node wants to have after an answer. These last until
 // the next answer.
 func (n *Node) wanted(e *entry) float64 {
-	need := e.rate * n.ahead.Seconds()
-	return e.rate*n.lead() + max(need, min(unitsPerMessage, 2*need))
+	return e.rate*n.lead() + max(e.rate*n.ahead.Seconds(), min(unitsPerMessage, e.rate*maxAhead.Seconds()))
 }
 
 // surplus returns how many of the unspent units the node does not need.
@@ -504,9 +520,10 @@ func (n *Node) surplus(e *entry, left float64) float64 {
 	return 0
 }
 
-// idle reports whether a key was not requested for longer than usual.
+// idle reports whether a key was not requested for longer than by chance: in one of 400 gaps
+// between requests at random times.
 func (n *Node) idle(e *entry) bool {
-	return e.rate*n.ahead.Seconds() < 1 || e.idleTicks >= 2 && e.rate*n.Every().Seconds() > 1
+	return e.idleTicks >= 2 && e.busyRate*float64(e.idleTicks)*n.Every().Seconds() > 6
 }
 
 // addReport adds the report about a key to a message.

@@ -47,6 +47,10 @@ type Options struct {
 // Of a call of several takes, the node first charges those that it can decide, and then asks the
 // store for the others. If the store denies, the node gives back what it charged.
 //
+// An AskAtMost that asks for more than the node has is decided by the store, to which the node first
+// returns its units. If the store has none, the node charges what it has meanwhile. In a call of
+// several takes the store decides each AskAtMost.
+//
 // # What the store decides
 //
 // The store decides these, as if the rule were strict:

@@ -98,6 +98,64 @@ var fast = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10
 // pass lets time pass, in a bubble.
 func pass(d time.Duration) { time.Sleep(d) } // by the clock of a bubble
 
+// Takes cost the store nothing more than in strict mode if lending would not save enough: of rare
+// keys, and of limits of which too little can be lent.
+func TestNotWorthLending(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		limit *stint.Limit
+		every time.Duration
+		lent  bool
+	}{
+		{"5 a second", fast, 200 * time.Millisecond, false},
+		{"20 a second", fast, 50 * time.Millisecond, true},
+		{"of a small limit", stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 63}), 2 * time.Millisecond, false},
+		{"of the smallest that is lent", stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 64}), 2 * time.Millisecond, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := start(t, 1)
+				var wants atomic.Bool
+				f.Store.Seen = func(call *stint.Call) {
+					if a := call.Takes[0].Loan(); a != nil && a.Want > 0 {
+						wants.Store(true)
+					}
+				}
+				const takes = 400
+				for range takes {
+					pass(test.every)
+					f.Decide(t, 0, take("a", test.limit, 1))
+				}
+				stats := f.Nodes[0].Stats()
+				if cost := stats.Asks + stats.Messages; stats.Lent > 0 != test.lent || wants.Load() != test.lent || cost > takes || test.lent && cost > takes/2 {
+					t.Errorf("%+v", stats)
+				}
+			})
+		})
+	}
+}
+
+// A node that is lent nothing asks less and less often.
+func TestNothingToLend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		var asks atomic.Int64
+		f.Store.Seen = func(call *stint.Call) {
+			if a := call.Takes[0].Loan(); a != nil && a.Want > 0 {
+				a.Node = 0 // such a store lends nothing
+				asks.Add(1)
+			}
+		}
+		for range 6000 { // 60 seconds
+			pass(10 * time.Millisecond)
+			f.Decide(t, 0, take("a", fast, 1))
+		}
+		if n := asks.Load(); n < 8 || n > 20 {
+			t.Errorf("it asked %d times", n)
+		}
+	})
+}
+
 // Many takes of a used up key cost only a few calls of the store each second, and every denial has
 // the time until units are available.
 func TestFlood(t *testing.T) {
@@ -112,7 +170,7 @@ func TestFlood(t *testing.T) {
 				t.Fatalf("%+v", d)
 			}
 		}
-		if n := f.Store.Calls.Load(); n > 12 {
+		if n := f.Store.Calls.Load(); n > 16+12 { // 16 until the key counts as busy
 			t.Errorf("%d calls for 100,000 refusals in a second", n)
 		}
 	})
@@ -234,7 +292,7 @@ func TestClocks(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for range 12 {
+			for range 20 {
 				ask()
 			}
 			before := store.Calls.Load()

@@ -76,6 +76,9 @@ type Request struct {
 // Charged reports whether take i of the call to the node was charged to a share.
 func (req *Request) Charged(i int) bool { return slices.Contains(req.charged, i) }
 
+// most returns the largest number of shares in a shard.
+func (n *Node) most() int { return max(1, n.keys/shards) }
+
 // shard returns the shard of a key.
 func (n *Node) shard(key stint.Key) *shard { return &n.shards[n.seed.Sum(0, string(key))%shards] }
 
@@ -125,8 +128,13 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant) *Request {
 	}
 	req := n.requests.Get().(*Request)
 	req.whole, req.Call.At = call, call.At
+	most := transaction.Most(call)
 	for i := range call.Takes {
 		t := &call.Takes[i]
+		if t.Op == stint.AskAtMost && !t.Independent && t.Cost > most {
+			bounded := *t
+			bounded.Cost, t = most, &bounded
+		}
 		r := n.rule(t, now)
 		switch {
 		case len(call.Takes) > 1 && r.decides(call, i) && n.spend(r, t, now, &call.Results[i]):
@@ -147,7 +155,7 @@ func (n *Node) Begin(call *stint.Call, now stint.Instant) *Request {
 // decides reports whether take i of a call may be charged to a share.
 func (r *rule) decides(call *stint.Call, i int) bool {
 	t := &call.Takes[i]
-	if r == nil || r.own == nil || call.At != 0 || t.Op != stint.Ask || t.Cost == 0 || t.Borrows > 0 {
+	if r == nil || r.own == nil || call.At != 0 || !t.Op.Asks() || t.Cost == 0 || t.Borrows > 0 {
 		return false
 	}
 	for j := range i {
@@ -202,11 +210,37 @@ func (n *Node) spend(r *rule, t *stint.Take, now stint.Instant, d *stint.Decisio
 		return false
 	}
 	if !known {
-		s.addLocked(p, t, max(1, n.keys/shards), now)
+		s.addLocked(p, t.Key, t.Handling.Place, n.most(), now)
 	}
 	r.passed.Add(1)
 	p.show(t, now, d)
+	if t.Op == stint.AskAtMost {
+		d.Charge(uint64(t.Cost))
+	}
 	return true
+}
+
+// spendAtMost charges to the share what it has of an AskAtMost that the store denied, and fills in
+// the decision. It does nothing if the share has nothing.
+func (n *Node) spendAtMost(r *rule, t *stint.Take, now stint.Instant, d *stint.Decision) {
+	s := n.shard(t.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now = s.latest.Of(now)
+	p, known := s.findLocked(r, t.Key, now)
+	if p.rule != r {
+		return
+	}
+	own := r.own.TakeAtMost(&p.state, now, uint64(t.Cost))
+	if !own.Allowed {
+		return
+	}
+	if !known {
+		s.addLocked(p, t.Key, t.Handling.Place, n.most(), now)
+	}
+	r.passed.Add(1)
+	p.show(t, now, d)
+	d.Charge(uint64(own.Charged))
 }
 
 // giveBack gives back units of a share and fills in the decision.
@@ -245,19 +279,27 @@ func (n *Node) End(req *Request, now stint.Instant, err error) error {
 		*d = req.Call.Results[i]
 		if r := req.rules[i]; r != nil && r.own != nil {
 			n.addShare(r, t, now, d)
+			if t.Op == stint.AskAtMost && !d.Allowed && req.whole.At == 0 && (t.Independent || len(req.whole.Takes) == 1) {
+				n.spendAtMost(r, t, now, d)
+			}
 		}
 		pass = pass && (t.Independent || d.Allowed)
 	}
+	units := uint32(0) // that an AskAtMost keeps
+	if pass {
+		units = transaction.ChargedAtMost(req.whole)
+	}
 	for _, i := range req.charged {
-		t := &req.whole.Takes[i]
-		if pass || t.Independent && !failed {
+		t, d := &req.whole.Takes[i], &req.whole.Results[i]
+		switch {
+		case t.Independent && !failed, pass && d.Charged <= units:
 			continue
 		}
 		back := *t
-		back.Op, back.Undo = stint.Refund, &stint.Decision{}
-		*back.Undo = req.whole.Results[i]
-		n.giveBack(n.rule(t, now), &back, now, &req.whole.Results[i])
+		back.Op, back.Cost, back.Undo = stint.Refund, t.Charged(d)-units, new(*d)
+		n.giveBack(n.rule(t, now), &back, now, d)
 	}
+	transaction.SetCharged(req.whole, units)
 	return transaction.Renumber(err, req.index)
 }
 
@@ -277,13 +319,13 @@ func (n *Node) addShare(r *rule, t *stint.Take, now stint.Instant, d *stint.Deci
 	case t.Op == stint.Force && d.Degraded:
 		r.own.Force(&p.state, now, uint64(t.Cost))
 		if !known {
-			s.addLocked(p, t, max(1, n.keys/shards), now)
+			s.addLocked(p, t.Key, t.Handling.Place, n.most(), now)
 		}
 	}
 	if known && !d.Degraded {
 		p.left, p.until = d.Remaining, now.Add(d.ResetAfter)
 	}
-	own := r.own.Test(&p.state, now, uint64(t.Cost))
+	own := r.own.Test(&p.state, now, uint64(transaction.DeniedCost(t)))
 	if d.Degraded {
 		d.Remaining = 0
 	}

@@ -46,17 +46,17 @@ func (s *shard) findLocked(r *rule, key stint.Key, now stint.Instant) (p *share,
 	return p, false
 }
 
-// addLocked adds the share of a take's key. If there are too many, it removes the untouched ones.
-// If that does not help, it removes all, and they count as used up.
-func (s *shard) addLocked(p *share, t *stint.Take, most int, now stint.Instant) {
+// addLocked adds the share of a key, as one at that place. If there are too many, it removes the
+// untouched ones. If that does not help, it removes all, and they count as used up.
+func (s *shard) addLocked(p *share, key, place stint.Key, most int, now stint.Instant) {
 	if len(s.shares) >= most {
 		if s.sweepLocked(now); len(s.shares) > most/4*3 {
 			clear(s.shares)
 			s.empty = now
 		}
 	}
-	p.place = stint.Key(strings.Clone(string(t.Handling.Place)))
-	s.shares[stint.Key(strings.Clone(string(t.Key)))] = p
+	p.place = stint.Key(strings.Clone(string(place)))
+	s.shares[stint.Key(strings.Clone(string(key)))] = p
 }
 
 // sweepLocked removes untouched shares.

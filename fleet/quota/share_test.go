@@ -41,7 +41,7 @@ func (f *fixture) Decide(ctx context.Context, call *stint.Call) error {
 		if !f.away && call.Takes[i].Key != f.undecodable {
 			continue
 		}
-		pass := call.Takes[i].Op != stint.Ask || call.Takes[i].Cost == 0
+		pass := !call.Takes[i].Op.Asks() || call.Takes[i].Cost == 0
 		call.Results[i] = stint.Decision{Allowed: pass, Degraded: true, Limit: call.Takes[i].Limit.Capacity(), At: f.now}
 		if !pass {
 			call.Results[i].RetryAfter = time.Second
@@ -461,5 +461,67 @@ func TestAllocations(t *testing.T) {
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A take of at most some units is charged to the share if that has all of it, else to the store. If
+// the store has nothing, or is away, it gets what the share has. It is denied only if both have
+// nothing, and given back where it was charged.
+func TestAtMost(t *testing.T) {
+	f, rule := newFixture(t), divided(10)
+	f.change(rule)
+	f.pass(time.Minute) // 10 units in the share, 80 at the store
+	at := func(key stint.Key, most uint32) stint.Take {
+		on := ask(rule, key, most)
+		on.Op = stint.AskAtMost
+		return on
+	}
+	expect := func(d stint.Decision, charged uint32, own bool, remaining int64) {
+		t.Helper()
+		if d.Allowed != (charged > 0) || d.Charged != charged || d.Own != own || d.Remaining != remaining {
+			t.Errorf("%+v, want %d charged, own %v, %d remaining", d, charged, own, remaining)
+		}
+	}
+	expect(f.decide(at("k", 7))[0], 7, true, 83)
+	expect(f.decide(at("k", 5))[0], 5, false, 78)
+	expect(f.decide(at("k", 500))[0], 75, false, 3)
+	last := f.decide(at("k", 5))[0]
+	expect(last, 3, true, 0)
+	expect(f.decide(at("k", 5))[0], 0, false, 0)
+	back := ask(rule, "k", last.Charged)
+	back.Op, back.Undo = stint.Refund, &last
+	f.decide(back)
+	f.away = true
+	expect(f.decide(at("k", 5))[0], 3, true, 0)
+	f.away = false
+	small := stint.Take{Key: "small", Limit: stint.MustLimit(stint.Spec{Requests: 4, Per: time.Hour}), Cost: 9, Op: stint.AskAtMost}
+	apart := at("apart", 400)
+	apart.Independent = true
+	for i, d := range f.decide(at("other", 9), small, apart, at("third", 30)) { // small has the fewest
+		expect(d, []uint32{4, 4, 80, 4}[i], i == 0 || i == 3, []int64{86, 0, 10, 86}[i])
+	}
+}
+
+// In a call of several takes that the store denies, takes of at most some units get 1 unit of their
+// shares, and everything is given back if another take denies.
+func TestAtMostTogether(t *testing.T) {
+	f, rule := newFixture(t), divided(10)
+	f.change(rule)
+	f.pass(time.Minute)
+	at := func(key stint.Key, most uint32) stint.Take {
+		on := ask(rule, key, most)
+		on.Op = stint.AskAtMost
+		return on
+	}
+	f.decide(ask(rule, "k", 80)) // from the store
+	if d := f.decide(at("k", 30), at("l", 20)); d[0].Charged != 1 || d[1].Charged != 1 || !d[0].Own || !d[1].Own {
+		t.Errorf("%+v", d)
+	}
+	never := stint.Take{Key: "never", Limit: stint.MustLimit(stint.Spec{Per: time.Hour}), Cost: 1}
+	if d := f.decide(at("k", 30), at("l", 20), never); d[0].Charged != 0 || d[1].Charged != 0 || d[2].Allowed {
+		t.Errorf("%+v", d)
+	}
+	if k, l := f.take(rule, "k", 0), f.take(rule, "l", 0); k.Remaining != 9 || l.Remaining != 89 {
+		t.Errorf("%d and %d are left, want 9 and 89", k.Remaining, l.Remaining)
 	}
 }

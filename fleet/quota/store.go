@@ -32,6 +32,9 @@ type Options struct {
 // share, and the last Remaining of the store. RetryAfter is the sooner of the two. ResetAfter is
 // that of the share that was charged, and on a denial the later of the two.
 //
+// An AskAtMost is charged to the share if that has all it asks for, else to the store. If the store
+// denies it, it gets what the share has; in a call of several takes 1 unit.
+//
 // # When the store is away
 //
 // The share works as before. What does not fit is denied and Degraded, with a RetryAfter of a
@@ -73,8 +76,61 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	}
 	s.rulesMu.RLock()
 	defer s.rulesMu.RUnlock()
+	if err := s.decide(ctx, call); err != nil || !deniedAtMost(call) {
+		return err
+	}
+	return s.decideOne(ctx, call)
+}
+
+// decide decides a call from the shares, or lets the store decide it.
+func (s *Store) decide(ctx context.Context, call *stint.Call) error {
 	if req := s.node.Begin(call, s.clock()); req != nil {
 		return s.ask(ctx, req)
+	}
+	return nil
+}
+
+// deniedAtMost reports whether an AskAtMost of a divided limit denies a call of several takes, which
+// may pass for 1 unit: its share has less than the cost, and the store nothing. A denial that was
+// charged is not repeated.
+func deniedAtMost(call *stint.Call) bool {
+	denied := false
+	for i := range call.Takes {
+		t := &call.Takes[i]
+		if t.Independent {
+			continue
+		}
+		if spec := t.Limit.Spec(); spec.Overdraw || spec.CountDenied {
+			return false
+		}
+		terms := t.Terms()
+		denied = denied || t.Op == stint.AskAtMost && !call.Results[i].Allowed && terms != nil && terms.Own != nil
+	}
+	return denied && len(call.Takes) > 1
+}
+
+// decideOne decides the takes of a call that are not Independent again; each AskAtMost asks for 1
+// unit.
+func (s *Store) decideOne(ctx context.Context, call *stint.Call) error {
+	again, of := stint.Call{At: call.At}, []int(nil)
+	for i := range call.Takes {
+		t := call.Takes[i]
+		if t.Independent {
+			continue
+		}
+		if t.Op == stint.AskAtMost {
+			t.Op, t.Cost = stint.Ask, min(t.Cost, 1)
+		}
+		again.Takes, of = append(again.Takes, t), append(of, i)
+	}
+	if err := s.decide(ctx, &again); err != nil {
+		return transaction.Renumber(err, of)
+	}
+	for n, i := range of {
+		call.Results[i] = again.Results[n]
+	}
+	if !transaction.Denied(&again) {
+		transaction.SetCharged(call, 1)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func steady(nodes int, rate float64, length, jump time.Duration) func(*rand.Rand
 	}
 }
 
-// TestFigures are the figures of docs/coordination.md: on 20 nodes no window sees more than
+// TestFigures are the figures of docs/coordination-proof.md: on 20 nodes no window sees more than
 // it may, and few takes leave their node.
 func TestFigures(t *testing.T) {
 	length := 15 * time.Second

@@ -6,6 +6,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
+
+	"stint/internal/text"
 )
 
 // errTooLarge is the error of Read for a body above its limit.
@@ -61,5 +64,21 @@ func RefuseTooLarge(most int) *Fault {
 	return &Fault{
 		Status: http.StatusRequestEntityTooLarge, Code: TooLarge,
 		Problem: fmt.Sprintf("the body is larger than %d bytes", most), Hint: "send several requests",
+	}
+}
+
+// CheckType returns a fault for a content type other than JSON. It accepts a missing type, and the
+// one that curl -d sends by default.
+func CheckType(value string) *Fault {
+	kind, _, _ := strings.Cut(value, ";")
+	kind = strings.Trim(kind, " \t")
+	for _, known := range []string{"", "application/json", "application/x-www-form-urlencoded"} {
+		if strings.EqualFold(kind, known) {
+			return nil
+		}
+	}
+	return &Fault{
+		Status: http.StatusUnsupportedMediaType, Code: MediaType,
+		Problem: "the content type is " + text.Quote(value), Hint: "send JSON as application/json",
 	}
 }

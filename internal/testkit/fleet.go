@@ -59,9 +59,7 @@ func (f *Fleet[N]) Stored(t testing.TB, key stint.Key, limit *stint.Limit) stint
 func Decide(t testing.TB, s stint.Store, takes ...stint.Take) []stint.Decision {
 	t.Helper()
 	call := stint.Call{Takes: takes}
-	if err := s.Decide(context.Background(), &call); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, s.Decide(context.Background(), &call))
 	return call.Results
 }
 

@@ -15,14 +15,10 @@ var update = flag.Bool("update", false, "write the expected files from what the 
 func CheckGolden(t testing.TB, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	if got != string(want) {
 		is, was := strings.SplitAfter(got, "\n"), strings.SplitAfter(string(want), "\n")
 		n := 0

@@ -69,9 +69,7 @@ var errEnded = errors.New("the network has ended")
 func (n *Net) Do(f func()) {
 	n.t.Helper()
 	ok := false
-	if err := n.do(func() { f(); ok = true }); err != nil {
-		n.t.Fatal(err)
-	}
+	Must(n.t, n.do(func() { f(); ok = true }))
 	if !ok {
 		n.t.FailNow()
 	}
@@ -103,9 +101,7 @@ func (n *Net) Dial(ctx context.Context, network, addr string) (conn net.Conn, er
 func (n *Net) run(words ...string) {
 	n.t.Helper()
 	n.Do(func() {
-		if err := command(words...); err != nil {
-			n.t.Fatal(err)
-		}
+		Must(n.t, command(words...))
 	})
 }
 

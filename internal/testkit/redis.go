@@ -96,12 +96,8 @@ func (s *RedisServer) start() bool {
 	s.cmd.Env = append(os.Environ(), s.env...)
 	s.output = &lines{ready: make(chan struct{})}
 	pipe, err := s.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	Must(s.t, err)
+	Must(s.t, s.cmd.Start())
 	ended := make(chan struct{})
 	go s.output.read(bufio.NewScanner(pipe), ended)
 	select {
@@ -148,9 +144,7 @@ func (s *RedisServer) signal(send func(*os.Process) error) {
 	if s.cmd == nil {
 		s.t.Fatal("the server is stopped")
 	}
-	if err := send(s.cmd.Process); err != nil {
-		s.t.Fatal(err)
-	}
+	Must(s.t, send(s.cmd.Process))
 }
 
 // Do sends one command on its own connection and returns the answer as text: the value of a string,
@@ -170,22 +164,17 @@ func (s *RedisServer) As(user, password string, words ...string) string {
 func (s *RedisServer) do(commands ...[]string) (answered string) {
 	s.t.Helper()
 	conn, err := net.DialTimeout("tcp", s.Addr, 10*time.Second)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	Must(s.t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		s.t.Fatal(err)
-	}
+	Must(s.t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	answers := bufio.NewReader(conn)
 	for _, words := range commands {
 		request := fmt.Appendf(nil, "*%d\r\n", len(words))
 		for _, word := range words {
 			request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(word), word)
 		}
-		if _, err := conn.Write(request); err != nil {
-			s.t.Fatal(err)
-		}
+		_, err := conn.Write(request)
+		Must(s.t, err)
 		answer, err := readReply(answers)
 		if err != nil {
 			s.t.Fatalf("%s: %v", strings.Join(words, " "), err)
@@ -203,9 +192,7 @@ func (s *RedisServer) CPU() time.Duration {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name == "used_cpu_user_main_thread" || name == "used_cpu_sys_main_thread" {
 			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			Must(s.t, err)
 			sum += seconds
 		}
 	}

@@ -43,19 +43,40 @@ func StartRedisCluster(t testing.TB, primaries int) *RedisCluster {
 				add = append(add, strconv.Itoa(slot))
 			}
 			node.ok(add...)
-			node.ok("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		}
-		host, port, _ := net.SplitHostPort(node.Addr)
-		c.Nodes[0].ok("CLUSTER", "MEET", host, port)
+		node.ok("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		for _, other := range c.Nodes[:i] {
+			host, port, _ := net.SplitHostPort(other.Addr)
+			node.ok("CLUSTER", "MEET", host, port)
+		}
 	}
 	c.all("all nodes know each other", func(node *RedisServer) bool {
-		return strings.Count(node.Do("CLUSTER", "NODES"), "connected") == len(c.Nodes) && !strings.Contains(node.Do("CLUSTER", "NODES"), "handshake")
+		nodes := node.Do("CLUSTER", "NODES")
+		return strings.Count(nodes, " connected") == len(c.Nodes) && !strings.Contains(nodes, "handshake")
 	})
-	for i, node := range c.Nodes[primaries:] {
-		node.ok("CLUSTER", "REPLICATE", c.Nodes[i].Do("CLUSTER", "MYID"))
-	}
+	c.swap(c.Nodes[:primaries], c.Nodes[primaries:])
 	c.Settle()
 	return c
+}
+
+// swap lets replicas take over from the old primaries, which have all slots, and lists them first.
+// A primary refuses calls for two seconds after its start; a replica that takes over does not.
+func (c *RedisCluster) swap(old, replicas []*RedisServer) {
+	c.t.Helper()
+	for i, node := range replicas {
+		node.ok("CLUSTER", "REPLICATE", old[i].Do("CLUSTER", "MYID"))
+	}
+	for _, node := range replicas {
+		Until(c.t, "the replica serves", func() bool { return strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:ok") })
+		node.ok("CLUSTER", "FAILOVER", "TAKEOVER")
+	}
+	for i, node := range replicas {
+		id := node.Do("CLUSTER", "MYID")
+		c.all("all nodes know the new primary and its replica", func(node *RedisServer) bool {
+			return strings.Contains(node.Do("CLUSTER", "REPLICAS", id), old[i].Addr)
+		})
+	}
+	c.Nodes = slices.Concat(replicas, old)
 }
 
 // Settle waits until every running node reports that the Cluster serves, and every replica follows

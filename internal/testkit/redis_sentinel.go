@@ -29,20 +29,24 @@ func StartSentinels(t testing.TB, replicas int) *Sentinels {
 	for range replicas {
 		s.Servers = append(s.Servers, StartRedis(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0"))
 	}
+	for _, server := range s.Servers[1:] {
+		Until(t, "the replicas follow", func() bool { return strings.Contains(server.Do("INFO", "replication"), "master_link_status:up") })
+	}
 	for range 3 {
 		file := filepath.Join(t.TempDir(), "sentinel.conf")
 		settings := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 2000\n", name, host, port)
-		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, os.WriteFile(file, []byte(settings), 0o600))
 		s.Sentinels = append(s.Sentinels, run(t, &RedisServer{t: t, file: file, args: []string{"--sentinel"}}))
 	}
 	for _, sentinel := range s.Sentinels {
+		for _, other := range s.Sentinels { // what they send each other every two seconds
+			hello := fmt.Sprintf("127.0.0.1,%d,%s,0,%s,%s,%s,0", other.port, other.Do("SENTINEL", "MYID"), name, host, port)
+			if other != sentinel {
+				sentinel.Do("PUBLISH", "__sentinel__:hello", hello)
+			}
+		}
 		want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", s.Servers[0].Addr, replicas, len(s.Sentinels))
 		Until(t, "the Sentinels know all", func() bool { return strings.Contains(sentinel.Do("INFO", "sentinel"), want) })
-	}
-	for _, server := range s.Servers[1:] {
-		Until(t, "the replicas follow", func() bool { return strings.Contains(server.Do("INFO", "replication"), "master_link_status:up") })
 	}
 	return s
 }

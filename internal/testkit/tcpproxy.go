@@ -39,9 +39,7 @@ type TCPProxy struct {
 func StartProxy(t testing.TB, target string, options ProxyOptions) *TCPProxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	p := &TCPProxy{target: target, listener: listener, options: options, conns: make(map[net.Conn]bool)}
 	p.running.Go(p.accept)
 	t.Cleanup(p.stop)

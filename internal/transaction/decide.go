@@ -6,8 +6,9 @@ import "stint"
 // the group passed. The same plan may be decided again on other records.
 func (w *Plan[K]) Decide() bool {
 	pass := true
+	w.narrow(func(p *Part[K]) stint.Decision { return p.Record.Test(p.Limit, p.At, 1) })
 	for i := range w.Parts {
-		if p := &w.Parts[i]; p.Take.Op == stint.Ask && !p.Source {
+		if p := &w.Parts[i]; p.Take.Op.Asks() && !p.Source {
 			p.Result = p.Record.Test(p.Limit, p.At, p.Cost)
 			p.Fits = p.Result.Allowed
 			pass = pass && p.Fits
@@ -27,6 +28,14 @@ func (w *Plan[K]) Decide() bool {
 		w.sooner()
 	}
 	return pass
+}
+
+// DecideUnlimited decides a group whose takes have no limits, at a time.
+func (w *Plan[K]) DecideUnlimited(at stint.Instant) {
+	for i := range w.Parts {
+		w.Parts[i].Set(w.Parts[i].Limit, stint.State{}, at)
+	}
+	w.Decide()
 }
 
 // testSources tests the sources, and reports whether the group passes.
@@ -50,8 +59,9 @@ func (p *Part[K]) conclude(pass bool) {
 		p.Result.Over = pass
 	case p.Source:
 		p.chargeSource(pass)
-	case p.Take.Op == stint.Ask && (pass || !p.Fits || p.Limit.ForStores().Overdraws()):
+	case p.Take.Op.Asks() && (pass || !p.Fits || p.Limit.ForStores().Overdraws()):
 		p.Result, p.Charged = p.Record.Take(p.Limit, p.At, p.Cost), true
+		p.charge()
 	case pass:
 		p.Result = p.Record.Apply(p.Take.Op, p.Limit, p.At, p.Cost, p.Take.Undo)
 	default:
@@ -69,5 +79,32 @@ func (p *Part[K]) chargeSource(pass bool) {
 	}
 	if pass && p.owed > 0 {
 		p.Result = p.Record.DebitCapped(p.Limit, p.At, p.owed)
+	}
+}
+
+// narrow sets the cost of all AskAtMost parts to one number: the most units that all of them can
+// take, and 1 if one of them can take none. test tests whether 1 unit of a part passes.
+func (w *Plan[K]) narrow(test func(*Part[K]) stint.Decision) {
+	units := uint64(stint.MaxCost)
+	for i := range w.Parts {
+		if p := &w.Parts[i]; p.atMost() {
+			d := test(p)
+			units = min(units, d.AtMost(uint64(p.Take.Cost)))
+		}
+	}
+	for i := range w.Parts {
+		if p := &w.Parts[i]; p.atMost() {
+			p.Cost = units
+		}
+	}
+}
+
+// atMost reports whether the part takes at most its cost.
+func (p *Part[K]) atMost() bool { return p.Take.Op == stint.AskAtMost && p.Take.Cost > 0 }
+
+// charge sets Charged of the result of an AskAtMost.
+func (p *Part[K]) charge() {
+	if p.atMost() {
+		p.Result.Charge(p.Cost)
 	}
 }

@@ -19,14 +19,25 @@
 // the units: a debt that is charged without a test. If the group does not pass nothing changes,
 // except for limits that count denied takes or charge them (overdraw).
 //
+// # At most
+//
+// All parts of a group that ask for at most their cost are charged one number of units: the most
+// that all of them can take. It is computed before the test. If one of them can take none, all are
+// tested for 1 unit.
+//
 // # Where the states are
 //
 // If the caller has the states of all keys, [Plan.Decide] tests and charges them at one moment.
 //
 // If several servers or partitions have them, a [Run] tests on all, then charges on all, and undoes
 // what was charged if one denies or fails. Between two steps others may see some keys charged and
-// others not yet. Steps that cannot be undone come last. An error means that nothing of the group
+// others not yet. If others took so much meanwhile that only fewer units of an AskAtMost pass, the
+// Run begins again. Steps that cannot be undone come last. An error means that nothing of the group
 // is charged, unless it wraps stint.ErrUnknown.
+//
+// # Refunds
+//
+// [Charges] collect what a call charged in several places, and make the refunds that undo it.
 //
 // # States that cannot be read
 //

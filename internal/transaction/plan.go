@@ -62,7 +62,7 @@ type Part[K comparable] struct {
 	Name   K
 	Take   *stint.Take  // the first take of the key
 	Limit  *stint.Limit // the take's limit, unless the caller sets another
-	Cost   uint64       // sum of all takes of the key except sources
+	Cost   uint64       // sum of all takes of the key except sources; of an AskAtMost what it takes
 	Asked  bool         // some take is not a source
 	Source bool         // other parts borrow from it
 
@@ -106,14 +106,14 @@ func (p *Part[K]) Charges() bool {
 		return true
 	}
 	l := p.Limit
-	return p.Take.Op == stint.Ask && p.Cost > 0 && (p.Cost <= uint64(l.Capacity()) || l.ForStores().Overdraws())
+	return p.Take.Op.Asks() && p.Cost > 0 && (p.Cost <= uint64(l.Capacity()) || p.atMost() || l.ForStores().Overdraws())
 }
 
 // Debits returns the most units that a part may be charged, and whether it may be charged even if
 // they do not fit.
 func (w *Plan[K]) Debits(part int) (units uint64, unasked bool) {
 	p := &w.Parts[part]
-	if p.Take.Op != stint.Ask && p.Take.Op != stint.Force {
+	if !p.Take.Op.Asks() && p.Take.Op != stint.Force {
 		return 0, false
 	}
 	units = p.Cost
@@ -282,7 +282,7 @@ func (w *Plan[K]) passes() bool {
 	pass := true
 	for i := range w.Parts {
 		p := &w.Parts[i]
-		if p.Take.Op != stint.Ask {
+		if !p.Take.Op.Asks() {
 			continue
 		}
 		if p.borrows() && !p.Fits {

@@ -16,7 +16,7 @@ const tries = 3
 
 // Owe is the Op of a step that debits without a test, see [stint.StoreLimit.DebitCapped]. No take
 // has it.
-const Owe = stint.Settle + 1
+const Owe = stint.AskAtMost + 1
 
 // Phase is the purpose of steps.
 type Phase int
@@ -76,10 +76,8 @@ type Run struct {
 	By    Participants
 	Peeks bool
 
-	// Charged are the steps that charged something that can be undone. Lasting reports whether
-	// something was done that cannot be undone.
-	Charged []Step
-	Lasting bool
+	// Charges are what the run charged. Charged.On is the index of the part.
+	Charges
 
 	waits  []time.Duration // for each part, time until it fits its own limit, by the test
 	writes []bool          // Step.Writes of each part's test
@@ -113,14 +111,20 @@ func (r *Run) fail(ctx context.Context, err error) error {
 	return err
 }
 
-// decide decides the group; done is false if it must be decided again.
+// decide decides the group; done is false if it must be decided again. It tests whether 1 unit of
+// each AskAtMost passes, and then charges the most that all of them can take, but in the last try 1
+// unit. So a group is denied only if some take could take nothing.
 func (r *Run) decide(ctx context.Context, last bool) (done bool, err error) {
+	r.narrow(func(*Part[ID]) (denied stint.Decision) { return denied })
 	if err := r.test(ctx); err != nil {
 		return false, err
 	}
 	switch {
 	case r.passes():
-		return true, r.charge(ctx)
+		if !last {
+			r.narrow(func(p *Part[ID]) stint.Decision { return p.Result })
+		}
+		return r.charge(ctx, last)
 	case r.Peeks:
 		return r.denyPeeked(ctx, last)
 	}
@@ -129,8 +133,8 @@ func (r *Run) decide(ctx context.Context, last bool) (done bool, err error) {
 
 // test tests which parts fit.
 func (r *Run) test(ctx context.Context) error {
-	asks := slices.ContainsFunc(r.Parts, func(p Part[ID]) bool { return p.Take.Op == stint.Ask })
-	first := func(p *Part[ID]) bool { return p.Take.Op == stint.Ask && !p.Source }
+	asks := slices.ContainsFunc(r.Parts, func(p Part[ID]) bool { return p.Take.Op.Asks() })
+	first := func(p *Part[ID]) bool { return p.Take.Op.Asks() && !p.Source }
 	if r.Peeks {
 		first = func(*Part[ID]) bool { return asks }
 	}
@@ -169,7 +173,7 @@ func (r *Run) testThose(ctx context.Context, which func(*Part[ID]) bool) error {
 func (r *Run) setFits(which func(*Part[ID]) bool) {
 	for i := range r.Parts {
 		p := &r.Parts[i]
-		if !which(p) || p.Take.Op != stint.Ask {
+		if !which(p) || !p.Take.Op.Asks() {
 			continue
 		}
 		if r.Peeks {
@@ -193,7 +197,7 @@ func fits(limit *stint.Limit, seen *stint.Decision, cost uint64) bool {
 	return spec.MinInterval == 0 || seen.Degraded || seen.ResetAfter <= spec.Per-spec.MinInterval
 }
 
-// do does steps. It sets the results of the parts, and adds to Charged and Lasting.
+// do does steps. It sets the results of the parts, and adds to Charges.
 func (r *Run) do(ctx context.Context, phase Phase, steps []Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -207,29 +211,23 @@ func (r *Run) do(ctx context.Context, phase Phase, steps []Step) error {
 		p := &r.Parts[s.Part]
 		p.Result = s.Result
 		switch {
-		case phase == Change && s.Op != Owe:
+		case phase == Change && s.Op != Owe, phase == Deny && s.Op == stint.Ask && s.Cost > 0:
 			r.Lasting = true
-		case s.Cost == 0 || phase != Charge && phase != Change && phase != Deny:
-		case phase == Deny:
-			r.Lasting = r.Lasting || s.Op == stint.Ask
-		case s.Passed && !s.Result.Over: // a take that is over was debited in part
-			r.Charged = append(r.Charged, *s)
-		case s.Passed && !r.Peeks: // the test would have shown it
-			r.Lasting = true
-		case !s.Passed:
-			r.Lasting = r.Lasting || p.Limit.ForStores().Overdraws()
+		case phase == Charge, phase == Change:
+			r.add(Charged{s.Part, p.Take, s.Cost, &s.Result}, s.Passed)
 		}
 	}
 	return err
 }
 
-// charge takes all parts, and then does what cannot be undone.
-func (r *Run) charge(ctx context.Context) error {
+// charge takes all parts, and then does what cannot be undone. The group must be decided again if
+// others took so much meanwhile that only fewer units of an AskAtMost pass.
+func (r *Run) charge(ctx context.Context, last bool) (done bool, err error) {
 	var asks, changes []Step
 	for i := range r.Parts {
 		p := &r.Parts[i]
 		switch {
-		case p.Take.Op != stint.Ask:
+		case !p.Take.Op.Asks():
 			changes = append(changes, r.ownStep(i))
 		case p.Over && !r.Peeks:
 			asks = append(asks, Step{Part: i}) // a denied test does not return the state
@@ -241,17 +239,19 @@ func (r *Run) charge(ctx context.Context) error {
 		}
 	}
 	if err := r.do(ctx, Charge, asks); err != nil {
-		return err
+		return false, err
 	}
 	if slices.ContainsFunc(asks, func(s Step) bool { return !s.Result.Allowed }) {
-		return r.tooLate(ctx)
+		err := r.tooLate(ctx)
+		fewer := !last && len(r.List) == 0 && !r.Lasting && slices.ContainsFunc(r.Parts, func(p Part[ID]) bool { return p.atMost() && p.Cost > 1 })
+		return err != nil || !fewer, err
 	}
 	for i := range r.Parts {
-		if p := &r.Parts[i]; p.Over {
-			p.Result.Over = true
-		}
+		p := &r.Parts[i]
+		p.Result.Over = p.Result.Over || p.Over
+		p.charge()
 	}
-	return r.do(ctx, Change, changes)
+	return true, r.do(ctx, Change, changes)
 }
 
 // allowed reports whether a source's last charge was allowed.
@@ -281,7 +281,7 @@ func (r *Run) tooLate(ctx context.Context) error {
 	}
 	var looks []Step
 	for i := range r.Parts {
-		if r.Parts[i].Take.Op != stint.Ask {
+		if !r.Parts[i].Take.Op.Asks() {
 			looks = append(looks, Step{Part: i})
 		}
 	}
@@ -295,7 +295,7 @@ func (r *Run) denyTested(ctx context.Context) error {
 	for i := range r.Parts {
 		p := &r.Parts[i]
 		switch overdraws := p.Limit.ForStores().Overdraws(); {
-		case p.Take.Op != stint.Ask:
+		case !p.Take.Op.Asks():
 			steps = append(steps, r.ownStep(i))
 		case p.Over: // it would have passed: return its own state, unchanged
 			p.Result.Allowed, p.Result.RetryAfter = true, 0
@@ -312,7 +312,7 @@ func (r *Run) denyTested(ctx context.Context) error {
 	}
 	for i := range steps {
 		p, test := &r.Parts[steps[i].Part], &tests[steps[i].Part]
-		if p.Take.Op != stint.Ask || test.Allowed {
+		if !p.Take.Op.Asks() || test.Allowed {
 			continue
 		}
 		if p.Result.Allowed { // it fits meanwhile
@@ -330,7 +330,7 @@ func (r *Run) denyPeeked(ctx context.Context, last bool) (done bool, err error) 
 	var steps []Step
 	for i := range r.Parts {
 		p := &r.Parts[i]
-		if p.Take.Op != stint.Ask || p.Over {
+		if !p.Take.Op.Asks() || p.Over {
 			continue
 		}
 		if !p.Fits || !p.Source && p.Cost > 0 && p.Limit.ForStores().Overdraws() {
@@ -357,7 +357,7 @@ func (r *Run) denyPeeked(ctx context.Context, last bool) (done bool, err error) 
 func (r *Run) denies(part int) bool {
 	p := &r.Parts[part]
 	switch {
-	case p.Take.Op != stint.Ask || !p.Asked || p.Over || p.Result.Allowed:
+	case !p.Take.Op.Asks() || !p.Asked || p.Over || p.Result.Allowed:
 		return false
 	case !p.borrows():
 		return true
@@ -371,7 +371,7 @@ func (r *Run) denies(part int) bool {
 // of 0.
 func (r *Run) refuse() {
 	for i := range r.Parts {
-		if p := &r.Parts[i]; p.Take.Op == stint.Ask && p.Asked && !p.Fits && !p.Over {
+		if p := &r.Parts[i]; p.Take.Op.Asks() && p.Asked && !p.Fits && !p.Over {
 			p.Result.Allowed, p.Result.RetryAfter = false, 0
 		}
 	}
@@ -381,15 +381,11 @@ func (r *Run) refuse() {
 // which stay if a call is denied. If the caller has stopped waiting it goes on after the call has
 // returned.
 func (r *Run) undo(ctx context.Context, all bool) error {
-	var back, kept []Step
-	for i := range r.Charged {
-		if c := &r.Charged[i]; all || !r.Parts[c.Part].Limit.ForStores().Overdraws() {
-			back = append(back, Step{Part: c.Part, Op: stint.Refund, Cost: c.Cost, Undo: &c.Result})
-		} else {
-			kept = append(kept, *c)
-		}
+	charges := r.Refunds(func(c Charged) bool { return all || !c.Take.Limit.ForStores().Overdraws() })
+	back := make([]Step, len(charges))
+	for i, c := range charges {
+		back[i] = Step{Part: c.On, Op: stint.Refund, Cost: c.Cost, Undo: c.By}
 	}
-	r.Charged = kept
 	if len(back) == 0 {
 		return nil
 	}
@@ -411,17 +407,17 @@ func (r *Run) undo(ctx context.Context, all bool) error {
 	return nil
 }
 
-// undoSteps does steps, the last first, and never two for one part at the same time.
+// undoSteps does steps in their order, never two for one part at the same time.
 func undoSteps(ctx context.Context, by Participants, steps []Step) error {
-	for end := len(steps); end > 0; {
-		first := end - 1
-		for first > 0 && !slices.ContainsFunc(steps[first:end], func(s Step) bool { return s.Part == steps[first-1].Part }) {
-			first--
+	for len(steps) > 0 {
+		n := 1
+		for n < len(steps) && !slices.ContainsFunc(steps[:n], func(s Step) bool { return s.Part == steps[n].Part }) {
+			n++
 		}
-		if err := by.Do(ctx, Undo, steps[first:end]); err != nil {
+		if err := by.Do(ctx, Undo, steps[:n]); err != nil {
 			return err
 		}
-		end = first
+		steps = steps[n:]
 	}
 	return nil
 }

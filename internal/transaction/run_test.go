@@ -160,3 +160,41 @@ func TestRunTooLateBorrows(t *testing.T) {
 		}
 	}
 }
+
+// If others take most of a key between test and charge, takes of at most their costs get what is
+// left, and are denied only if nothing is. Others that take some each time leave 1 unit in the end.
+func TestRunAtMost(t *testing.T) {
+	atMost := func(key stint.Key, cost uint32) stint.Take {
+		return stint.Take{Key: key, Limit: ten, Cost: cost, Op: stint.AskAtMost}
+	}
+	for _, test := range []struct {
+		name    string
+		others  []uint64 // what others take of b before each charge
+		charged uint32
+		used    []int64
+	}{
+		{"alone", nil, 6, []int64{6, 6}},
+		{"others leave 4", []uint64{6}, 4, []int64{4, 10}},
+		{"others leave none", []uint64{10}, 0, []int64{0, 10}},
+		{"others take some each time", []uint64{5, 3, 1}, 1, []int64{1, 10}},
+	} {
+		for _, peeks := range []bool{false, true} {
+			s, tries := start(t, peeks, atMost("a", 6), atMost("b", 20)), 0
+			s.before = func(phase transaction.Phase) {
+				if phase == transaction.Charge && tries < len(test.others) {
+					ten.Take(&s.states[1], noon, test.others[tries])
+					tries++
+				}
+			}
+			err := s.run.Decide(t.Context())
+			for i, p := range s.run.Parts {
+				if d := p.Result; err != nil || d.Charged != test.charged || d.Allowed != (test.charged > 0 || i == 0) {
+					t.Errorf("%s, peeks %v, part %d: %v, %+v, want %d charged", test.name, peeks, i, err, d, test.charged)
+				}
+			}
+			if !slices.Equal(s.used(), test.used) {
+				t.Errorf("%s, peeks %v: used %d, want %d", test.name, peeks, s.used(), test.used)
+			}
+		}
+	}
+}

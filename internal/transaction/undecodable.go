@@ -44,6 +44,17 @@ func Decided(call *stint.Call, corrupt *stint.CorruptState, i int) bool {
 	})
 }
 
+// Denied reports whether a take of a decided call denies all that are not Independent. Sources deny
+// nobody.
+func Denied(call *stint.Call) bool {
+	for i := 0; i < len(call.Takes); i += 1 + int(call.Takes[i].Borrows) {
+		if !call.Takes[i].Independent && !call.Results[i].Allowed {
+			return true
+		}
+	}
+	return false
+}
+
 // Renumber turns an error about a part of a call into one about the whole call: of[n] is the index
 // there of take n of the part; below 0: none. It returns errors that list no takes unchanged.
 func Renumber(err error, of []int) error {

@@ -32,7 +32,8 @@ func Gossip(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 			f.Text = "gossip: " + beyond(r, interval) + "; a fleet that is cut into k parts for a time T lets (k - 1) * " + cutText(r) + " more pass"
 		}
 		if r.Mode() == rule.Gossip {
-			f.Text += ". There is no store: a node without --gossip counts by itself, and a node that is killed loses what it did not tell"
+			f.Text += ". There is no store: a node without --gossip counts by itself, and a node that is killed loses what it did not tell." +
+				" On a node that has found no other one since its start (--gossip-alone) " + awayByPolicy(r)
 		}
 		all = append(all, f)
 	}

@@ -38,15 +38,24 @@ func Leased(table *rule.Table) (all []audit.Finding) {
 			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); what the store has is too little to lend, so after_loss does nothing: a restart of the store that loses no data changes nothing, and what a failover or a flush loses may pass once more, at most %d of each key; while the store is away %s", stored.Capacity(), strings.TrimPrefix(away, "then "))
 			f.Hint = "lower local_share so that the store has 8 or more"
 		case r.KeptAfterLoss:
-			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); after_loss is kept: a restart of the store that loses no data changes nothing, and what a failover or a flush loses may pass once more, at most %d of each key; while the store is away nodes use up what they hold, %s", stored.Capacity(), away)
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); %s; after_loss is kept: a restart of the store that loses no data changes nothing, and what a failover or a flush loses may pass once more, at most %d of each key; while the store is away nodes use up what they hold, %s", decidedStrict(stored), stored.Capacity(), away)
 			f.Hint = "write after_loss: used_up if nothing may pass: then a restart, failover or flush counts every key as used up, " + whole(stored)
 		default:
-			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); after_loss is used_up: a restart, failover or flush of the store counts every key as used up, %s; while the store is away nodes use up what they hold, %s", whole(stored), away)
+			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); %s; after_loss is used_up: a restart, failover or flush of the store counts every key as used up, %s; while the store is away nodes use up what they hold, %s", decidedStrict(stored), whole(stored), away)
 			f.Hint = "write after_loss: kept if a restart that loses no data must deny nobody: then what a failover or a flush loses may pass once more"
 		}
 		all = append(all, f)
 	}
 	return all
+}
+
+// decidedStrict returns when the store decides takes of a leased limit as in strict mode, because
+// messages about lent units would cost it more.
+func decidedStrict(l *stint.Limit) string {
+	if !l.ForStores().Lends() {
+		return fmt.Sprintf("the store decides every take, as half of a quarter of %d is less than the %d units that are worth lending", l.Capacity(), stint.LeaseLeast)
+	}
+	return fmt.Sprintf("the store decides takes of keys with fewer than %d takes a second on a node, and of keys whose lendable quarter, %d, is too little for all nodes that ask", stint.LeaseRate, l.Capacity()/stint.LeasePart)
 }
 
 // whole returns the time after which a key that counts as used up is full again.

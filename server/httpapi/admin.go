@@ -120,7 +120,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	a.known.Init()
 	a.hosts = map[string]bool{}
 	for _, name := range options.Hosts {
-		a.hosts[hostName(name)] = true
+		a.hosts[web.HostName(name)] = true
 	}
 	a.refused = logging.MisuseLog{Log: options.Log, Event: "admin call refused"}
 	mux := http.NewServeMux()

@@ -58,6 +58,7 @@ func TestInspectAndReset(t *testing.T) {
 	)
 	for _, step := range []struct{ path, body, want string }{
 		{"/v1/inspect", user, `{"limits":[{"descriptor":0,"rule":"api/user","shadow":false,` + bucket + `,"limit":5,"used":0,"remaining":5,"reset_after_ms":0,"degraded":false}],"unmatched":[]}`},
+		{"/v1/inspect", strings.Replace(user, `{`, `{"at_most":true,`, 1), `{"limits":[{"descriptor":0,"rule":"api/user","shadow":false,` + bucket + `,"limit":5,"used":0,"remaining":5,"reset_after_ms":0,"degraded":false}],"unmatched":[]}`},
 		{"/v1/check", user, ""},
 		{"/v1/check", nested, ""},
 		{"/v1/inspect", nested, `{"limits":[` +

@@ -2,11 +2,9 @@ package httpapi
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	httppprof "net/http/pprof"
 	"runtime/pprof"
-	"strings"
 
 	"stint/internal/jsonbody"
 	"stint/internal/text"
@@ -37,18 +35,8 @@ func (a *admin) onlyHosts(handler http.Handler) http.Handler {
 
 // allows reports whether calls for a host are answered without a token.
 func (a *admin) allows(host string) bool {
-	name := hostName(host)
+	name := web.HostName(host)
 	return a.hosts[name] || web.Loopback(name)
-}
-
-// hostName returns the name in a Host header without port, brackets and trailing dot, in lower
-// case.
-func hostName(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // trusts reports whether the caller may read everything: it has the token or, if none is

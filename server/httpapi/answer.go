@@ -10,20 +10,20 @@ import (
 	"stint/rule"
 )
 
-// appendVerdict appends the answer to a check.
-func appendVerdict(dst []byte, v *limiter.Verdict) []byte {
+// appendVerdict appends the answer to a check, for one of at most its cost with the units charged.
+func appendVerdict(dst []byte, v *limiter.Verdict, atMost bool) []byte {
 	listed := ""
 	if v.Listed != nil {
 		listed = v.Listed.Name
 	}
-	dst = appendDecision(dst, nameOf(v.Rule, listed), &v.Decision)
+	dst = appendDecision(dst, nameOf(v.Rule, listed), &v.Decision, atMost)
 	dst = appendUnmatched(dst, v.Unmatched)
 	dst = append(dst, `,"results":[`...)
 	for i := range v.Results {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendDecision(dst, nameOf(v.Results[i].Rule, listed), &v.Results[i].Decision)
+		dst = appendDecision(dst, nameOf(v.Results[i].Rule, listed), &v.Results[i].Decision, atMost)
 		dst = appendUnmatched(dst, v.Results[i].Unmatched)
 		dst = append(dst, '}')
 	}
@@ -47,9 +47,13 @@ func nameOf(r *rule.Rule, listed string) string {
 }
 
 // appendDecision appends an object with the members of every answer, without the closing brace.
-func appendDecision(dst []byte, name string, d *stint.Decision) []byte {
+func appendDecision(dst []byte, name string, d *stint.Decision, atMost bool) []byte {
 	dst = append(dst, `{"allowed":`...)
 	dst = strconv.AppendBool(dst, d.Allowed)
+	if atMost {
+		dst = append(dst, `,"charged":`...)
+		dst = strconv.AppendUint(dst, uint64(d.Charged), 10)
+	}
 	dst = append(dst, `,"rule":`...)
 	dst = jsonbody.AppendString(dst, name)
 	dst = append(dst, `,"limit":`...)

@@ -13,7 +13,7 @@ import (
 
 // The fields of a check request. See jsonbody.Scanner.
 var (
-	checkFields      = []string{"domain", "descriptors", "key", "limit", "cost"}
+	checkFields      = []string{"domain", "descriptors", "key", "limit", "cost", "at_most"}
 	descriptorFields = []string{"entries", "cost"}
 	entryFields      = []string{"key", "value"}
 )
@@ -24,6 +24,7 @@ const (
 	hasKey
 	hasLimit
 	hasCost
+	hasAtMost
 )
 
 const costHint = "give the units to take, 0 to look without taking, or leave it out for 1"
@@ -63,7 +64,7 @@ func (q *question) decode(body []byte, limits *inline.Cache) *jsonbody.Fault {
 	if len(body) > smallBody {
 		q.room(body)
 	}
-	cost := uint32(1)
+	cost, atMost := uint32(1), false
 	s := jsonbody.Scanner{Data: body}
 	seen, f := s.Object(checkFields, func(field int) (f *jsonbody.Fault) {
 		switch 1 << field {
@@ -77,6 +78,8 @@ func (q *question) decode(body []byte, limits *inline.Cache) *jsonbody.Fault {
 			q.limit, f = limits.Read(&s)
 		case hasCost:
 			cost, f = s.Whole(costHint)
+		case hasAtMost:
+			atMost, f = s.Truth()
 		}
 		return f
 	})
@@ -91,10 +94,28 @@ func (q *question) decode(body []byte, limits *inline.Cache) *jsonbody.Fault {
 	}
 	if q.limit != nil {
 		q.add().Cost = cost
-		return nil
 	}
 	for _, i := range q.withoutCost {
 		q.req.Descriptors[i].Cost = cost
+	}
+	if atMost {
+		return q.atMost()
+	}
+	return nil
+}
+
+// atMost makes the question one about at most its cost. It returns a fault if there is not one cost,
+// of at least 1.
+func (q *question) atMost() *jsonbody.Fault {
+	q.req.Op = stint.AskAtMost
+	for i := range q.req.Descriptors {
+		switch q.req.Descriptors[i].Cost {
+		case 0:
+			return jsonbody.Bad("at_most", "given with cost 0", "give the most units to take, or leave out at_most to look without taking")
+		case q.req.Descriptors[0].Cost:
+		default:
+			return jsonbody.Bad("at_most", "given with several costs", "give all descriptors the same cost; they are charged the same number of units")
+		}
 	}
 	return nil
 }

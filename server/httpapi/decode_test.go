@@ -29,6 +29,7 @@ type asked struct {
 	Key         string
 	Limit       *stint.Spec
 	Zone        string // name of the limit's time zone
+	AtMost      bool
 }
 
 // setLimit stores the specification of a limit, with only the name of its time zone.
@@ -51,7 +52,7 @@ func decodeForTest(q *question, limits *inline.Cache, body string) (asked, *json
 	if f != nil {
 		return asked{}, f
 	}
-	got := asked{Domain: strings.Clone(q.req.Domain), Key: strings.Clone(q.key)}
+	got := asked{Domain: strings.Clone(q.req.Domain), Key: strings.Clone(q.key), AtMost: q.req.Op == stint.AskAtMost}
 	for _, d := range q.req.Descriptors {
 		got.Descriptors = append(got.Descriptors, askedDescriptor{append([]rule.Entry(nil), d.Entries...), d.Cost})
 	}
@@ -101,6 +102,18 @@ var goodBodies = []struct {
 	{
 		"a limit", `{"key":"user:42","limit":{"algorithm":"token_bucket","requests":5,"per":"1s","burst":5},"cost":2}`,
 		asked{Key: "user:42", Descriptors: one(2), Limit: specOf(`token_bucket 5 1s burst 5`)},
+	},
+	{
+		"at most", `{"at_most":true,"domain":"a","descriptors":[{"entries":[{"key":"k","value":"v"}],"cost":9},{"entries":[{"key":"k","value":"w"}]}],"cost":9}`,
+		asked{Domain: "a", Descriptors: append(one(9, "k", "v"), one(9, "k", "w")...), AtMost: true},
+	},
+	{
+		"not at most", `{"at_most":false,"domain":"a","descriptors":[{"entries":[{"key":"k","value":"v"}],"cost":0}]}`,
+		asked{Domain: "a", Descriptors: one(0, "k", "v")},
+	},
+	{
+		"a limit, at most", `{"key":"k","limit":{"requests":5,"per":"24h"},"cost":20,"at_most":true}`,
+		asked{Key: "k", Descriptors: one(20), Limit: specOf(`fixed_window 5 24h`), AtMost: true},
 	},
 	{
 		"a limit, silent on the algorithm", `{"limit":{"requests_per_unit":5,"unit":"DAY"},"key":"k"}`,
@@ -189,9 +202,9 @@ var badBodies = []struct{ name, body, want string }{
 	{"trailing comma", `{"domain":"a",}`, `'}' where a field in double quotes belongs; send JSON as RFC 8259 has it`},
 	{"no colon", `{"domain" "a"}`, `domain: '"' where a colon after the name of a field belongs; send JSON as RFC 8259 has it`},
 	{"no comma", `{"domain":"a" "descriptors":[]}`, `'"' where a comma or '}' belongs; send JSON as RFC 8259 has it`},
-	{"unknown field", `{"domain":"a","descriptor":[]}`, `unknown field "descriptor"; known here are domain, descriptors, key, limit, cost`},
-	{"another case", `{"Domain":"a"}`, `unknown field "Domain"; known here are domain, descriptors, key, limit, cost`},
-	{"long unknown field", `{"` + strings.Repeat("x", 99) + `":1}`, `unknown field "` + strings.Repeat("x", 60) + `..."; known here are domain, descriptors, key, limit, cost`},
+	{"unknown field", `{"domain":"a","descriptor":[]}`, `unknown field "descriptor"; known here are domain, descriptors, key, limit, cost, at_most`},
+	{"another case", `{"Domain":"a"}`, `unknown field "Domain"; known here are domain, descriptors, key, limit, cost, at_most`},
+	{"long unknown field", `{"` + strings.Repeat("x", 99) + `":1}`, `unknown field "` + strings.Repeat("x", 60) + `..."; known here are domain, descriptors, key, limit, cost, at_most`},
 	{"field twice", `{"domain":"a","domain":"b"}`, `domain: given twice; give it once`},
 	{"field twice by an escape", `{"cost":1,"c\u006fst":1}`, `cost: given twice; give it once`},
 
@@ -226,6 +239,10 @@ var badBodies = []struct{ name, body, want string }{
 	{"2^32", fmt.Sprintf(byRules, "4294967296"), badCost("4294967296")},
 	{"2^64+1", fmt.Sprintf(byRules, "18446744073709551617"), badCost("18446744073709551617")},
 	{"100 digits", fmt.Sprintf(byRules, strings.Repeat("9", 100)), badCost(strings.Repeat("9", 30))},
+	{"at most 0", `{"domain":"a","descriptors":[{"entries":[{"key":"k","value":"v"}],"cost":0}],"at_most":true}`, `at_most: given with cost 0; give the most units to take, or leave out at_most to look without taking`},
+	{"at most 0 of a limit", `{"key":"k","limit":{"requests":5,"per":"1s"},"cost":0,"at_most":true}`, `at_most: given with cost 0; give the most units to take, or leave out at_most to look without taking`},
+	{"at most of several costs", `{"domain":"a","descriptors":[{"entries":[{"key":"k","value":"v"}],"cost":2},{"entries":[{"key":"k","value":"w"}]}],"at_most":true}`, `at_most: given with several costs; give all descriptors the same cost; they are charged the same number of units`},
+	{"at most as a number", `{"domain":"a","at_most":1}`, `at_most: a number where true or false belongs; give true or false, or leave it out where it may be left out`},
 	{"cost as string", fmt.Sprintf(byRules, `"1"`), `descriptors[0].cost: a string where a number belongs; give a number, or leave it out where it may be left out`},
 	{"cost null", fmt.Sprintf(byRules, `null`), `descriptors[0].cost: null where a number belongs; give a number, or leave it out where it may be left out`},
 	{"cost NaN", fmt.Sprintf(byRules, `NaN`), `descriptors[0].cost: 'N' where a number belongs; send JSON as RFC 8259 has it`},
@@ -348,6 +365,7 @@ type (
 		Key         *string           `json:"key"`
 		Limit       *json.RawMessage  `json:"limit"`
 		Cost        *bookUint         `json:"cost"`
+		AtMost      bool              `json:"at_most"`
 	}
 	bookDescriptor struct {
 		Entries *[]bookEntry `json:"entries"`
@@ -362,7 +380,7 @@ type (
 // decodeByTheBook decodes body with encoding/json. A walk over the tokens refuses what
 // encoding/json allows but the protocol does not: null, repeated names, names in another case,
 // invalid UTF-8. readLimit decodes a limit.
-func decodeByTheBook(body []byte) (asked, error) {
+func decodeByTheBook(body []byte) (got asked, err error) {
 	if !utf8.Valid(body) || !json.Valid(body) {
 		return asked{}, fmt.Errorf("not JSON")
 	}
@@ -383,13 +401,24 @@ func decodeByTheBook(body []byte) (asked, error) {
 	if b.Cost != nil {
 		cost = uint32(*b.Cost)
 	}
+	if b.AtMost {
+		defer func() {
+			got.AtMost = true
+			for _, d := range got.Descriptors {
+				if d.Cost == 0 || d.Cost != got.Descriptors[0].Cost {
+					got, err = asked{}, fmt.Errorf("not one cost")
+					return
+				}
+			}
+		}()
+	}
 	if inline {
 		return bookInline(b, cost)
 	}
 	if b.Domain == nil || *b.Domain == "" || b.Descriptors == nil || len(*b.Descriptors) == 0 || len(*b.Descriptors) > limiter.MaxDescriptors || len(*b.Domain) > limiter.MaxKey {
 		return asked{}, fmt.Errorf("incomplete")
 	}
-	got := asked{Domain: *b.Domain}
+	got = asked{Domain: *b.Domain}
 	for _, d := range *b.Descriptors {
 		one := askedDescriptor{Cost: cost}
 		if d.Cost != nil {

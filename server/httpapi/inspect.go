@@ -177,9 +177,9 @@ func (r *failedReset) fault(err error, at, of int) *jsonbody.Fault {
 	return f
 }
 
-// read decodes the body of a check without its costs.
+// read decodes the body of a check, without its costs and at_most.
 func (a *admin) read(r *http.Request) (*work, *jsonbody.Fault) {
-	if f := checkType(r.Header.Get("Content-Type")); f != nil {
+	if f := jsonbody.CheckType(r.Header.Get("Content-Type")); f != nil {
 		return nil, f
 	}
 	body, err := jsonbody.Read(nil, r, a.options.MaxBody)
@@ -190,6 +190,7 @@ func (a *admin) read(r *http.Request) (*work, *jsonbody.Fault) {
 	if f := k.question.decode(body, &a.known); f != nil {
 		return nil, f
 	}
+	k.question.req.Op = stint.Ask
 	for i := range k.question.req.Descriptors {
 		k.question.req.Descriptors[i].Cost = 0
 	}

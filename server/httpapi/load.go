@@ -113,7 +113,7 @@ func (a *admin) checkGauge(name string) *jsonbody.Fault {
 
 // readLoad decodes the body and sets the gauge.
 func (a *admin) readLoad(r *http.Request, name string) *jsonbody.Fault {
-	if f := checkType(r.Header.Get("Content-Type")); f != nil {
+	if f := jsonbody.CheckType(r.Header.Get("Content-Type")); f != nil {
 		return f
 	}
 	body, err := jsonbody.Read(nil, r, a.options.MaxBody)

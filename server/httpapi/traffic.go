@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 
+	"stint"
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/limiter"
@@ -149,7 +149,7 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 		return f
 	}
 	if kinds := req.Header.Values("Content-Type"); len(kinds) > 0 {
-		if f := checkType(kinds[0]); f != nil {
+		if f := jsonbody.CheckType(kinds[0]); f != nil {
 			return f
 		}
 	}
@@ -170,7 +170,7 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 	}
 	resp.Status = 200
 	resp.Fields = append(resp.Fields, Field{"Content-Type", "application/json"})
-	resp.Body = appendVerdict(resp.Body, &w.verdict)
+	resp.Body = appendVerdict(resp.Body, &w.verdict, w.question.req.Op == stint.AskAtMost)
 	return nil
 }
 
@@ -198,21 +198,6 @@ func (q *question) put(ctx context.Context, l *limiter.Limiter, v *limiter.Verdi
 	return l.Decide(ctx, &q.req, v)
 }
 
-// checkType accepts JSON, a missing type, and the type that curl -d sends by default.
-func checkType(value string) *jsonbody.Fault {
-	kind, _, _ := strings.Cut(value, ";")
-	kind = strings.Trim(kind, " \t")
-	for _, known := range []string{"", "application/json", "application/x-www-form-urlencoded"} {
-		if strings.EqualFold(kind, known) {
-			return nil
-		}
-	}
-	return &jsonbody.Fault{
-		Status: 415, Code: jsonbody.MediaType,
-		Problem: "the content type is " + text.Quote(value), Hint: "send JSON as application/json",
-	}
-}
-
 func unknownPath(path, hint string) *jsonbody.Fault {
 	return &jsonbody.Fault{Status: 404, Code: jsonbody.NotFound, Problem: "nothing is at " + text.Quote(path), Hint: hint}
 }
@@ -225,8 +210,11 @@ func wrongMethod(method, allowed string) *jsonbody.Fault {
 }
 
 // noDecision returns the fault for an error of the store. The fault does not contain the cause,
-// which is for logs and metrics only.
+// which is for logs and metrics only. For a request that is wrong itself it does.
 func noDecision(err error) *jsonbody.Fault {
+	if wrong, ok := errors.AsType[*limiter.AtMostError](err); ok {
+		return jsonbody.Bad("at_most", wrong.Error(), "leave out at_most")
+	}
 	f := &jsonbody.Fault{
 		Status: 503, Code: jsonbody.NoDecision,
 		Problem: "the store could not decide",

@@ -69,6 +69,11 @@ const (
 	nothing = `{"allowed":true,"rule":"","limit":null,"remaining":null,"retry_after_ms":0,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false`
 )
 
+// atMost returns a body that asks for at most some units.
+func atMost(key, value string, most int) string {
+	return strings.TrimSuffix(fmt.Sprintf(short, key, value, most), "}") + `,"at_most":true}`
+}
+
 // once returns a reply whose only result equals the overall result.
 func once(fields string) string {
 	return fields + `,"results":[` + fields + "}]}\n"
@@ -135,6 +140,26 @@ var replies = []struct {
 	{
 		"shadow has no part in the whole", "0s", fmt.Sprintf(short, "shadow", "s", 2),
 		nothing + `,"results":[{"allowed":true,"rule":"api/shadow","limit":1,"remaining":1,"retry_after_ms":0,"reset_after_ms":59900,"delay_ms":0,"degraded":false,"over":false}]}` + "\n",
+	},
+	{
+		"at most, all of it", "0s", atMost("user", "most", 2),
+		once(`{"allowed":true,"charged":2,"rule":"api/user","limit":5,"remaining":3,"retry_after_ms":0,"reset_after_ms":400,"delay_ms":0,"degraded":false,"over":false`),
+	},
+	{
+		"at most, the rest", "0s", atMost("user", "most", 2000),
+		once(`{"allowed":true,"charged":3,"rule":"api/user","limit":5,"remaining":0,"retry_after_ms":0,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false`),
+	},
+	{
+		"at most, denied", "0s", atMost("user", "most", 2000),
+		once(`{"allowed":false,"charged":0,"rule":"api/user","limit":5,"remaining":0,"retry_after_ms":200,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false`),
+	},
+	{
+		"at most, exempt", "0s", atMost("user", "root", 9),
+		once(strings.Replace(strings.Replace(nothing, `"rule":""`, `"rule":"api/exempt#1"`, 1), `true,`, `true,"charged":9,`, 1)),
+	},
+	{
+		"at most, of a limit of its own", "0s", `{"key":"k","limit":{"algorithm":"token_bucket","requests":5,"per":"1s"},"cost":9,"at_most":true}`,
+		once(`{"allowed":true,"charged":5,"rule":"","limit":5,"remaining":0,"retry_after_ms":0,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false`),
 	},
 	{
 		"two as one", "0s",
@@ -222,7 +247,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			"bad body", l, "POST", "/v1/check", "", `{"domain": "a", "x": 1}`, 400, "",
-			`{"error":{"code":"bad_request","message":"unknown field \"x\"; known here are domain, descriptors, key, limit, cost","context":{"offset":16}}}`,
+			`{"error":{"code":"bad_request","message":"unknown field \"x\"; known here are domain, descriptors, key, limit, cost, at_most","context":{"offset":16}}}`,
 		},
 		{
 			"bad field", l, "POST", "/v1/check", "", `{"domain": 5}`, 400, "",
@@ -231,6 +256,15 @@ func TestRefusals(t *testing.T) {
 		{
 			"large body", l, "POST", "/v1/check", "", strings.Repeat(" ", MaxBody+1), 413, "",
 			`{"error":{"code":"body_too_large","message":"the body is larger than 1048576 bytes; send several requests","context":{}}}`,
+		},
+		{
+			"at most of a limit that overdraws", l, "POST", "/v1/check", "", `{"key":"k","limit":{"requests":5,"per":"1s","overdraw":true},"at_most":true}`, 400, "",
+			`{"error":{"code":"bad_request","message":"at_most: the limit overdraws: it is charged the whole cost, whatever is left; leave out at_most","context":{"field":"at_most"}}}`,
+		},
+		{
+			"at most of a key twice", l, "POST", "/v1/check", "",
+			`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"1"}]},{"entries":[{"key":"user","value":"1"}]}],"at_most":true}`, 400, "",
+			`{"error":{"code":"bad_request","message":"at_most: two descriptors take from the same key; leave out at_most","context":{"field":"at_most"}}}`,
 		},
 		{
 			"no decision", broken(errors.New("connection refused to 10.0.0.1")), "POST", "/v1/check", "", good, 503, "",

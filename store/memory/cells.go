@@ -24,12 +24,8 @@ const sweepCells = 4096
 func (s *Store) decideInMap(sh *shard, q *query, d *stint.Decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	s.setTime(q)
-	c, fresh := sh.cellMap[q.fp], false
-	if c == nil {
-		c, fresh = s.cellLocked(sh, q.fp, q.limit, q.now)
-		s.setTime(q) // the state was in the table, where others could still write it
-	}
+	c, fresh := s.cellLocked(sh, q.fp, q.limit, q.at)
+	s.setTime(q) // others can write a state that is still in the table
 	at := q.now
 	if fresh {
 		at = sh.freshLocked(q.now)
@@ -44,13 +40,13 @@ func (s *Store) decideInMap(sh *shard, q *query, d *stint.Decision) {
 }
 
 // cellLocked returns the cell of a key. If there is none it returns a new one under limit, and
-// fresh is true.
-func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, now stint.Instant) (c *cell, fresh bool) {
+// fresh is true. It reads the clock only if it moves a state out of the table; at is Call.At.
+func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, at stint.Instant) (c *cell, fresh bool) {
 	if c, ok := sh.cellMap[fp]; ok {
 		return c, false
 	}
 	if c := s.fromTableLocked(sh, fp); c != nil {
-		s.storeLocked(sh, fp, c, now) // it is no longer in the table
+		s.storeLocked(sh, fp, c, s.now(at)) // it is no longer in the table
 		return c, false
 	}
 	return &cell{Record: migrate.Record{Limit: limit}}, true

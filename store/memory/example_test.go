@@ -45,3 +45,18 @@ func ExampleLoadFile() {
 	// second true
 	// second false
 }
+
+// A worker that takes as many jobs from a queue as the limit still has, up to ten.
+func ExampleStore_TakeAtMost() {
+	store := memory.New(memory.Options{})
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 14, Per: time.Hour})
+
+	for range 3 {
+		d := store.TakeAtMost("jobs", limit, 10)
+		fmt.Println(d.Allowed, d.Charged)
+	}
+	// Output:
+	// true 10
+	// true 4
+	// false 0
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"stint/internal/system"
 )
@@ -16,51 +15,7 @@ import (
 // even a crash of the machine, the file contains the previous snapshot or this one. If name is a
 // link, SaveFile replaces the file that the link leads to. Only one process at a time may save to a
 // name.
-func (s *Store) SaveFile(name string) error {
-	name, err := system.LinkTarget(name)
-	if err != nil {
-		return err
-	}
-	temporary := name + ".tmp"
-	if err := s.saveNew(temporary); err != nil {
-		return err
-	}
-	if err = os.Rename(temporary, name); err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	if err = syncFolder(filepath.Dir(name)); err != nil {
-		return fmt.Errorf("saved, but a crash of the machine may undo it: %w", err)
-	}
-	return nil
-}
-
-// saveNew writes a snapshot to a new file, and removes the file on an error.
-func (s *Store) saveNew(name string) error {
-	// A crash may have left the file. If it is a link, this removes the link and not its target.
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = s.WriteSnapshot(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(name))
-	}
-	return nil
-}
-
-// syncFolder syncs the names in a folder to disk.
-func syncFolder(name string) error {
-	folder, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
+func (s *Store) SaveFile(name string) error { return system.ReplaceFile(name, s.WriteSnapshot) }
 
 // LoadFile returns a store with the states of the snapshot in a file, see Load. If there is no such
 // file the error is fs.ErrNotExist.

@@ -2,6 +2,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 	"runtime"
@@ -130,6 +131,18 @@ func (s *Store) Take(key stint.Key, limit *stint.Limit, cost uint32) (d stint.De
 	return d
 }
 
+// TakeAtMost takes the largest number of units of limit from 1 to most that passes, for key at the
+// store's own time, and returns it as Decision.Charged. It is denied if less than 1 unit is there. It
+// panics like Take, and also if the limit overdraws.
+func (s *Store) TakeAtMost(key stint.Key, limit *stint.Limit, most uint32) (d stint.Decision) {
+	call := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit, Cost: most, Op: stint.AskAtMost}}}
+	if err := call.Check(); err != nil || s.shards == nil {
+		panic("stint/store/memory: " + cmp.Or(s.checkMade(), err).Error())
+	}
+	s.decideOne(key, &query{limit: limit, op: stint.AskAtMost, cost: uint64(most)}, &d)
+	return d
+}
+
 // panicInvalid panics with the error of a take.
 func (s *Store) panicInvalid(key stint.Key, limit *stint.Limit) {
 	c := stint.Call{Takes: []stint.Take{{Key: key, Limit: limit}}}
@@ -240,6 +253,9 @@ func (s *Store) decideOne(key stint.Key, q *query, d *stint.Decision) {
 	algorithm := q.limit.Algorithm()
 	if algorithm == stint.Unlimited {
 		*d = q.limit.Test(nil, s.now(q.at), q.cost)
+		if q.op == stint.AskAtMost {
+			d.Charge(q.cost)
+		}
 		return
 	}
 	q.fp = s.fingerprint(algorithm, key)
@@ -274,7 +290,7 @@ func (s *Store) shard(fp uint64) *shard { return &s.shards[fp>>s.shift] }
 
 // loan returns the loan of a take if the node may have a lease, else nil; then it answers the loan.
 func (s *Store) loan(t *stint.Take) *stint.Loan {
-	if t.Loan() == nil || t.Loan().Node != 0 && t.Op == stint.Ask {
+	if t.Loan() == nil || t.Loan().Node != 0 && t.Op.Asks() {
 		return t.Loan()
 	}
 	t.Loan().Answer(s.epoch)
@@ -285,7 +301,11 @@ func (s *Store) loan(t *stint.Take) *stint.Loan {
 func (q *query) lend(r *migrate.Record, at stint.Instant, e stint.Epoch) stint.Decision {
 	r.Report(q.limit, at, q.loan, e)
 	d := q.apply(r, at)
-	r.Lend(q.limit, at, q.loan, q.cost, &d)
+	cost := q.cost
+	if q.op == stint.AskAtMost {
+		cost = min(cost, 1) // what it is denied for
+	}
+	r.Lend(q.limit, at, q.loan, cost, &d)
 	return d
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // A goroutine that was suspended after it read the clock has a time before the last write of a
-// state; the state does not count as from the future for that. A call of several keys that all have
-// slots reads the clock only once, while it holds them.
+// state; the state does not count as from the future for that. A call of several keys reads the
+// clock only while it holds all of them.
 func TestStaleTime(t *testing.T) {
 	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})
 	queue := limit(t, stint.Spec{Algorithm: stint.LeakyBucket, Requests: 1000, Per: time.Second, Burst: 999})
@@ -20,12 +20,60 @@ func TestStaleTime(t *testing.T) {
 		"queue":                    {{Key: "a", Limit: queue, Cost: 1}},
 		"bucket that is overdrawn": {{Key: "a", Limit: overdrawn, Cost: 1}},
 		"bucket in the map":        {{Key: "a", Limit: bucket, Cost: 1, Handling: &stint.Handling{Loan: new(stint.Loan{Node: 1})}}},
+		"two keys":                 {{Key: "a", Limit: bucket, Cost: 1}, {Key: "b", Limit: queue, Cost: 1}},
 		"two keys, one in the map": {{Key: "a", Limit: bucket, Cost: 1, Handling: &stint.Handling{Loan: new(stint.Loan{Node: 1})}}, {Key: "b", Limit: bucket, Cost: 1}},
+		"two keys in the map":      {{Key: "a", Limit: bucket, Cost: 1, Handling: &stint.Handling{Loan: new(stint.Loan{Node: 1})}}, {Key: "b", Limit: bucket, Cost: 1, Handling: &stint.Handling{Loan: new(stint.Loan{Node: 1})}}},
 		"apart":                    {{Key: "a", Limit: bucket, Cost: 1, Independent: true}, {Key: "b", Limit: bucket, Cost: 1, Independent: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.StaleTime(t, func(clock func() stint.Instant) stint.Store { return New(Options{Clock: clock}) }, takes...)
+			testkit.StaleTime(t, func(clock *testkit.StaleClock) stint.Store {
+				s := New(Options{Clock: clock.Read})
+				clock.Holds = func() bool { return s.holdsForTest(t, takes) }
+				return s
+			}, takes...)
 		})
+	}
+}
+
+// holdsForTest reports whether a caller holds the keys of all takes. If it holds only some of them
+// the test fails, because others could write the rest and would wait for these.
+func (s *Store) holdsForTest(t *testing.T, takes []stint.Take) bool {
+	held := 0
+	for i := range takes {
+		fp := s.fingerprint(takes[i].Limit.Algorithm(), takes[i].Key)
+		sh := s.shard(fp)
+		locked := !sh.mu.TryLock()
+		if !locked {
+			sh.mu.Unlock()
+		}
+		// Others can write a state in a slot without the lock.
+		if sl, _ := sh.table.Load().find(fp); sl != nil && sl.word.Load() != moved {
+			locked = sl.word.Load()&busy != 0
+		}
+		if locked {
+			held++
+		}
+	}
+	if held > 0 && held < len(takes) {
+		t.Fatalf("the clock was read by a caller that holds %d of %d keys", held, len(takes))
+	}
+	return held > 0
+}
+
+// A call of several keys that exist reads the clock once.
+func TestReadsOfTheClock(t *testing.T) {
+	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 9, Per: time.Hour, Burst: 9})
+	log := limit(t, stint.Spec{Algorithm: stint.SlidingLog, Requests: 9, Per: time.Hour})
+	for name, other := range map[string]*stint.Limit{"slots": bucket, "slot and map": log} {
+		now, reads := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), 0
+		s := New(Options{Clock: func() stint.Instant { reads++; return now }})
+		for range 2 {
+			reads = 0
+			testkit.Decide(t, s, stint.Take{Key: "a", Limit: bucket, Cost: 1}, stint.Take{Key: "b", Limit: other, Cost: 1})
+		}
+		if reads != 1 {
+			t.Errorf("%s: %d reads", name, reads)
+		}
 	}
 }
 

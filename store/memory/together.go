@@ -106,12 +106,9 @@ func (s *Store) hold(w *call, at stint.Instant, all bool) (now stint.Instant, he
 			lock = lock || w.held[rest[n]].lock
 		}
 		if lock {
-			if now == 0 {
-				now = s.now(at)
-			}
 			sh.mu.Lock()
 			w.locked = append(w.locked, sh)
-			s.placeLocked(w, sh, rest[:n], now)
+			s.placeLocked(w, sh, rest[:n], at)
 		}
 		rest = rest[n:]
 	}
@@ -120,7 +117,7 @@ func (s *Store) hold(w *call, at stint.Instant, all bool) (now stint.Instant, he
 			return 0, false
 		}
 	}
-	now = s.now(at) // time of the decision, see setTime
+	now = s.now(at) // after all states are held, see setTime
 	for i := range w.held {
 		h := &w.held[i]
 		if h.appeared(w.Parts[i].Name) {
@@ -191,8 +188,9 @@ func (s *Store) look(h *place, p *transaction.Part[uint64], all bool) {
 	h.lock = h.lock || h.grows
 }
 
-// placeLocked finds or makes the places of the parts of one shard.
-func (s *Store) placeLocked(w *call, sh *shard, parts []int, now stint.Instant) {
+// placeLocked finds or makes the places of the parts of one shard. It reads the clock only to make
+// room; at is Call.At.
+func (s *Store) placeLocked(w *call, sh *shard, parts []int, at stint.Instant) {
 	w.wanted = w.wanted[:0]
 	t, room := sh.table.Load(), true
 	for _, i := range parts {
@@ -204,7 +202,7 @@ func (s *Store) placeLocked(w *call, sh *shard, parts []int, now stint.Instant) 
 		_, there := sh.cellMap[fp]
 		if h.slot, end = t.find(fp); there || h.id == 0 || h.slot != nil && h.slot.word.Load() == moved {
 			h.slot = nil
-			h.cell, h.fresh = s.cellLocked(sh, fp, limit, now)
+			h.cell, h.fresh = s.cellLocked(sh, fp, limit, at)
 			continue
 		}
 		if h.slot == nil && h.claim && room {
@@ -218,7 +216,7 @@ func (s *Store) placeLocked(w *call, sh *shard, parts []int, now stint.Instant) 
 	if room {
 		return
 	}
-	s.replaceLocked(sh, t, now, w.wanted)
+	s.replaceLocked(sh, t, s.now(at), w.wanted)
 	for _, i := range parts {
 		if h := &w.held[i]; h.id != 0 && h.cell == nil {
 			h.slot, _ = sh.table.Load().find(w.Parts[i].Name)

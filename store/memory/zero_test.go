@@ -30,12 +30,27 @@ func TestZeroStore(t *testing.T) {
 	if stats := s.Stats(); stats != (Stats{}) {
 		t.Errorf("%+v", stats)
 	}
+	panics(t, stint.ErrNoStore, func() { s.Take("a", l, 1) })
+	panics(t, stint.ErrNoStore, func() { s.TakeAtMost("a", l, 1) })
+}
+
+// TestTakeAtMostPanics: TakeAtMost returns no error, so it panics.
+func TestTakeAtMostPanics(t *testing.T) {
+	s, l := New(Options{}), limit(t, stint.Spec{Requests: 5, Per: time.Minute, Overdraw: true})
+	panics(t, stint.ErrAtMost, func() { s.TakeAtMost("a", l, 1) })
+	panics(t, stint.ErrNoKey, func() { s.TakeAtMost("", limit(t, specs[0]), 1) })
+	panics(t, stint.ErrNoLimit, func() { s.TakeAtMost("a", nil, 1) })
+}
+
+// panics checks that f panics with the text of an error.
+func panics(t *testing.T, want error, f func()) {
+	t.Helper()
 	defer func() {
-		if said, _ := recover().(string); !strings.Contains(said, stint.ErrNoStore.Error()) {
-			t.Errorf("Take panics with %q, want %q", said, stint.ErrNoStore)
+		if said, _ := recover().(string); !strings.Contains(said, want.Error()) {
+			t.Errorf("panics with %q, want %q", said, want)
 		}
 	}()
-	s.Take("a", l, 1)
+	f()
 }
 
 // TestSnapshotOfRoundedRate: Load accepts states under a rounded rate that was accepted before.

@@ -37,7 +37,8 @@ type batch struct {
 	keys    []string
 	args    []string
 	epoch   string        // key of the epoch; "" if nothing may be lent
-	known   stint.Instant // the epoch that quick.lua compares with
+	process string        // key of the process, for the quick scripts; "" if they need no epoch
+	known   stint.Instant // the epoch that they compare with; below 0 if it follows a loss
 	found   stint.Instant // time at which quick.lua decided
 	slot    waiter
 }
@@ -68,9 +69,13 @@ type part struct {
 	undo        *stint.Decision
 	loan        *stint.Loan
 	known       stint.Instant // epoch of the partition that this store remembers
-	epoch       string        // key of the partition's epoch
-	noLease     bool          // this node has no lease of the key, and quick.lua may decide the part
+	keyPrefix   string        // of the partition; "" without a loan
+	began       stint.Instant // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
+	process     int64         // the address of the server's interpreter, as known and then as answered
+	quickEpoch  stint.Instant // the epoch that the quick scripts compare with, see Store.quickEpoch
+	noLease     bool          // this node has no lease of the key, and the quick scripts may decide the part
 	cost        uint64
+	test        bool  // only tested: the quick scripts look at the state
 	borrows     uint8 // Take.Borrows
 	isSource    bool  // other parts borrow from it
 	asked       bool  // some take wants it for itself, not only as a source
@@ -140,9 +145,10 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 		b.partOf[i] = g.first + n
 		p := &b.parts[g.first+n]
 		if t := &c.Takes[i]; t.Loan() != nil && p.loan == nil && p.name != "" {
-			p.loan, p.epoch = t.Loan(), s.keyPrefixes[p.partition]+epochKey
-			p.known = stint.Instant(s.epochs[p.partition].Load())
-			p.noLease = t.Loan().Node == 0 && t.Loan().Epoch == 0 && p.known > 0 && s.lostEpochs[p.partition].Load() != int64(p.known)
+			p.loan, p.keyPrefix = t.Loan(), s.keyPrefixes[p.partition]
+			p.known = s.epochs[p.partition].began()
+			p.process = s.epochs[p.partition].process.Load() // before the epoch, see knownEpoch.set
+			p.quickEpoch, p.noLease = s.quickEpoch(p)
 		}
 	}
 }
@@ -227,7 +233,7 @@ const maxCost = 1 << 48
 // write writes the keys and arguments of decide.lua for the groups that are not done, with the
 // calendar windows around now. It reports whether there are any.
 func (b *batch) write(now stint.Instant) bool {
-	b.keys, b.args, b.kinds, b.now, b.written, b.size, b.epoch = b.keys[:0], b.args[:0], b.more, now, 0, 0, ""
+	b.keys, b.args, b.kinds, b.now, b.written, b.size, b.epoch, b.process = b.keys[:0], b.args[:0], b.more, now, 0, 0, "", ""
 	for i := range b.groups {
 		g := &b.groups[i]
 		if !g.done && !g.undecodable && (b.only < 0 || b.only == i) && !b.unlimited(g, now) {
@@ -246,9 +252,12 @@ func (b *batch) unlimited(g *group, now stint.Instant) bool {
 			return false
 		}
 	}
+	_ = b.plan.Collect(b.call, g.take) // gather has done the same
+	b.plan.DecideUnlimited(now)
 	for i := range parts {
-		parts[i].result = parts[i].Limit.Test(nil, now, 0)
+		parts[i].result = b.plan.Parts[i].Result
 	}
+	b.plan.Release()
 	g.done = true
 	return true
 }
@@ -271,7 +280,7 @@ func (b *batch) writeGroup(g *group, follows bool) {
 		b.kinds |= p.Kinds
 		if p.loan != nil {
 			b.kinds |= script.Lend
-			b.epoch = p.epoch
+			b.epoch, b.process = p.keyPrefix+epochKey, p.keyPrefix+processKey
 		}
 		b.writePart(p)
 		if p.name != "" {
@@ -407,7 +416,7 @@ func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
 var errReply = fmt.Errorf("redis: %w: the server's answer has the wrong form", stint.ErrUnknown)
 
 // fields is how many numbers a script answers for each part.
-const fields = 7
+const fields = 8
 
 // readGroup reads the answers for the parts of a group.
 func (b *batch) readGroup(g *group, answer message) error {
@@ -426,12 +435,12 @@ func (b *batch) readGroup(g *group, answer message) error {
 		p, n := &b.parts[i], next
 		next = next[fields:]
 		if p.loan != nil {
-			readLoan(p.loan, next)
+			p.began, p.process = readLoan(p.loan, next)
 			next = next[loanFields:]
 		}
 		p.result = stint.Decision{
 			Allowed: n[0] == 1, Limit: p.Limit.Capacity(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
-			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]),
+			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]), Charged: uint32(n[7]),
 		}
 		p.writes = n[5] == 2
 		if n[2] < 0 {

@@ -15,7 +15,7 @@ import (
 // no longer than a full use from now plus the difference that clocks may have.
 func TestPrimaryWhoseClockRanAhead(t *testing.T) {
 	t.Parallel()
-	primary, replica := testkit.StartRedisAhead(t, 24*time.Hour), testkit.StartRedis(t)
+	primary, replica := testkit.StartRedisAhead(t, 24*time.Hour, "--repl-diskless-sync-delay", "0"), testkit.StartRedis(t)
 	if ahead := clockOf(t, primary).Sub(clockOf(t, replica)).Round(time.Minute); ahead != 24*time.Hour {
 		t.Fatalf("the primary is %v ahead", ahead)
 	}

@@ -61,7 +61,7 @@ type committer struct {
 	connections       []connection // used in this order
 	inFlight          int          // number of groups in flight
 	waiting           []*waiter
-	distance          distance
+	distance          connect.Distance
 	first             rueidis.Client // client of the first connection; nil before the first call
 	keyPrefix         string         // prefix of all keys
 	sharesConnections bool           // other committers use the same connections
@@ -186,11 +186,11 @@ func (c *committer) startAloneLocked() (roundTrip, bool) {
 
 // farLocked reports whether the server could decide more groups in one round trip than there are
 // connections.
-func (c *committer) farLocked() bool { return c.distance.groups() > len(c.connections) }
+func (c *committer) farLocked() bool { return c.distance.Groups() > len(c.connections) }
 
 // roomLocked reports whether another group may leave.
 func (c *committer) roomLocked() bool {
-	return c.inFlight < max(len(c.connections), c.distance.groups())
+	return c.inFlight < max(len(c.connections), c.distance.Groups())
 }
 
 // sendLocked sends the next group on its own goroutine, if some connection is healthy.
@@ -386,9 +386,9 @@ func deadline(group []*waiter) time.Time {
 
 // send sends a group as one script call and gives each waiter its answer, or the error.
 func (f roundTrip) send(ctx context.Context, group []*waiter) error {
-	ctx = noDialContext{ctx}
+	ctx = connect.NoDialContext{Context: ctx}
 	if f.far {
-		ctx = noDeadlineContext{ctx}
+		ctx = connect.NoDeadlineContext{Context: ctx}
 	}
 	client := f.client
 	var reply []message
@@ -421,14 +421,14 @@ func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rue
 	}
 	var kinds script.Kinds
 	var keys, args []string
-	epoch := ""
+	epoch, process := "", ""
 	for _, p := range group {
 		kinds |= p.batch.kinds
-		epoch = max(epoch, p.batch.epoch)
+		epoch, process = max(epoch, p.batch.epoch), max(process, p.batch.process)
 		keys, args = append(keys, p.batch.keys...), append(args, p.batch.args...)
 	}
 	if epoch != "" {
-		keys = append(keys, epoch)
+		keys = append(keys, epoch, process)
 	}
 	return scripts[kinds].Exec(ctx, client, keys, args)
 }

@@ -11,30 +11,6 @@ import (
 	"stint/internal/testkit"
 )
 
-func TestDistance(t *testing.T) {
-	var d distance
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i, step := range []struct {
-		after, took, want time.Duration
-		groups            int
-	}{
-		{0, 3 * time.Millisecond, 3 * time.Millisecond, 60},
-		{time.Second, time.Millisecond, time.Millisecond, 20},
-		{time.Second, 5 * time.Millisecond, time.Millisecond, 20},
-		{6 * time.Second, 5 * time.Millisecond, time.Millisecond, 20},     // from the interval before
-		{6 * time.Second, 4 * time.Millisecond, 4 * time.Millisecond, 80}, // that interval counts no more
-		{time.Second, 60 * time.Microsecond, 60 * time.Microsecond, 1},
-		{12 * time.Second, time.Hour, 60 * time.Microsecond, 1},
-		{12 * time.Second, time.Hour, time.Hour, maxDistance},
-	} {
-		at = at.Add(step.after)
-		d.add(step.took, at)
-		if got := d.shortest(); got != step.want || d.groups() != step.groups {
-			t.Errorf("step %d: %v, %d groups; want %v, %d", i, got, d.groups(), step.want, step.groups)
-		}
-	}
-}
-
 // inFlightForTest returns the number of groups in flight.
 func (c *committer) inFlightForTest() int {
 	c.mu.Lock()

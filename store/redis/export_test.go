@@ -1,6 +1,22 @@
 package redis
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
+
+// RenewForTest makes a store that nobody uses any more as it was when it was opened, but with
+// another namespace and with its connections.
+func (s *Store) RenewForTest(namespace string) {
+	s.background.Wait()
+	s.namespace, s.keyPrefixes = namespace, keyPrefixes(namespace, s.tags)
+	for i, prefix := range s.keyPrefixes {
+		c := newCommitter(s.links, prefix)
+		c.sharesConnections = s.commits[i].sharesConnections
+		s.commits[i] = c
+	}
+	s.epochs, s.checkedEpochs = make([]knownEpoch, len(s.commits)), make([]atomic.Int64, len(s.commits))
+}
 
 // GeneralForTest makes decide.lua decide everything, even what quick.lua could.
 func (s *Store) GeneralForTest() { s.onlyDecide = true }
@@ -12,6 +28,13 @@ func (s *Store) KeepTTLsForTest() {
 		for i := range c.connections {
 			c.connections[i].renewed = time.Now().Add(time.Hour)
 		}
+	}
+}
+
+// AgeEpochForTest makes the store believe that it learned its epochs half an hour ago.
+func AgeEpochForTest(s *Store) {
+	for i := range s.epochs {
+		s.epochs[i].since.Add(-int64(30 * time.Minute))
 	}
 }
 
@@ -40,5 +63,5 @@ func (s *Store) NearForTest() {
 	c := s.commits[0]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.distance = distance{now: 1, since: time.Now().Add(time.Hour)}
+	c.distance.Add(1, time.Now().Add(time.Hour))
 }

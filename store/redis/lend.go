@@ -2,20 +2,23 @@ package redis
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/redis/rueidis"
 
 	"stint"
 	"stint/store/redis/connect"
+	"stint/store/redis/script"
 )
 
-// epochKey is the name of the epoch's key, after namespace and tag.
-const epochKey = "epoch"
+// epochKey and processKey are the names of the keys that script/lua/lend.lua describes, after
+// namespace and tag.
+const (
+	epochKey   = "epoch"
+	processKey = "process"
+)
 
 // loanFields is how many numbers script/lua/lend.lua answers for a loan.
-const loanFields = 6
+const loanFields = 7
 
 // writeLoan writes a node's report and request about its lease.
 func (b *batch) writeLoan(a *stint.Loan, known stint.Instant) {
@@ -33,19 +36,22 @@ func (b *batch) writeLoan(a *stint.Loan, known stint.Instant) {
 	b.number(int64(max(known, a.Epoch)))
 }
 
-// readLoan reads the script's answer to writeLoan.
-func readLoan(a *stint.Loan, n []int64) {
+// readLoan reads the script's answer to writeLoan. It returns the epoch of the answer, below 0 if
+// it follows a loss, and the address of the server's interpreter.
+func readLoan(a *stint.Loan, n []int64) (began stint.Instant, process int64) {
+	began = stint.Instant(n[5])
 	a.Grant, a.Held = uint32(n[0]), uint32(n[1])
 	a.Lease, a.Empty = span(n[2]), span(n[3])
-	a.Recall, a.Began = n[4] == 1, stint.Instant(n[5])
+	a.Recall, a.Began = n[4] == 1, max(began, -began)
+	return began, n[6]
 }
 
 // rememberEpochs stores the epochs that the servers answered. Only a store that remembers an
 // earlier epoch can tell that a server was emptied.
 func (s *Store) rememberEpochs(b *batch) {
 	for i := range b.parts {
-		if p := &b.parts[i]; p.loan != nil && p.loan.Began > 0 {
-			s.epochs[p.partition].Store(int64(p.loan.Began))
+		if p := &b.parts[i]; p.began != 0 {
+			s.epochs[p.partition].set(p.began, p.process)
 		}
 	}
 }
@@ -70,24 +76,6 @@ func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (
 	if err != nil {
 		return 0, nil, connect.Explain("look at what is lent", err)
 	}
-	epoch, lent = readLending(text)
+	epoch, lent = script.ReadLending(text)
 	return epoch, t.Limit.ForStores().StillLent(lent, now), nil
-}
-
-// readLending parses the loans, which follow the tilde of a state: see script/lua/lend.lua.
-func readLending(state string) (epoch stint.Instant, lent []stint.Lent) {
-	_, text, _ := strings.Cut(state, "~")
-	words := strings.NewReader(text)
-	var called int64
-	if n, _ := fmt.Fscan(words, &epoch, &called); n < 2 {
-		return epoch, nil // nothing is lent
-	}
-	for {
-		var one stint.Lent
-		var seq, grant int64
-		if n, _ := fmt.Fscan(words, &one.Node, &seq, &one.Units, &grant, &one.At); n < 5 {
-			return epoch, lent
-		}
-		lent = append(lent, one)
-	}
 }

@@ -39,16 +39,17 @@ func TestEpochs(t *testing.T) {
 		name       string
 		lose       func(*testkit.RedisServer)
 		stranger   bool
-		full       bool
+		kept       bool
+		node       uint64 // of the next ask; 0: it does not ask for units
 		wantLost   bool
 		wantPassed bool
 	}{
-		{"nothing happens", func(*testkit.RedisServer) {}, false, false, false, true},
-		{"it is emptied", func(s *testkit.RedisServer) { s.Do("FLUSHALL") }, false, false, true, false},
-		{"somebody writes over the epoch", func(s *testkit.RedisServer) { s.Do("DEL", "epoch:epoch"); s.Do("RPUSH", "epoch:epoch", "x") }, false, false, true, false},
-		{"it starts again", (*testkit.RedisServer).Restart, false, false, true, false},
-		{"it starts again, for a rule whose keys start unused", (*testkit.RedisServer).Restart, false, true, true, true},
-		{"it is emptied, and a stranger comes first", func(s *testkit.RedisServer) { s.Do("FLUSHALL") }, true, false, false, true},
+		{"nothing happens", func(*testkit.RedisServer) {}, false, false, 0, false, true},
+		{"it is emptied", func(s *testkit.RedisServer) { s.Do("FLUSHALL") }, false, false, 0, true, false},
+		{"somebody writes over the epoch", func(s *testkit.RedisServer) { s.Do("DEL", "epoch:epoch"); s.Do("RPUSH", "epoch:epoch", "x") }, false, false, 8, true, false},
+		{"it starts again", (*testkit.RedisServer).Restart, false, false, 0, true, false},
+		{"it starts again, for a rule whose keys start unused", (*testkit.RedisServer).Restart, false, true, 8, true, true},
+		{"it is emptied, and a stranger comes first", func(s *testkit.RedisServer) { s.Do("FLUSHALL") }, true, false, 0, false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := testkit.StartRedis(t)
@@ -64,7 +65,7 @@ func TestEpochs(t *testing.T) {
 			}
 			var next stint.Loan
 			testkit.Until(t, "the server answers", func() bool {
-				call := stint.Call{Takes: []stint.Take{{Key: "b", Limit: lent, Cost: 1, Handling: &stint.Handling{Loan: &stint.Loan{KeptAfterLoss: test.full}}}}}
+				call := stint.Call{Takes: []stint.Take{{Key: "b", Limit: lent, Cost: 1, Handling: &stint.Handling{Loan: &stint.Loan{Node: test.node, Seq: 1, KeptAfterLoss: test.kept}}}}}
 				if err := asked.Decide(context.Background(), &call); err != nil {
 					return false
 				}
@@ -108,8 +109,8 @@ func TestLeaseOutlivesEpoch(t *testing.T) {
 	}
 }
 
-// quick.lua decides a key that may be lent and is rarely used, like one that cannot be lent; if an
-// epoch was lost, or a node has units of it, decide.lua decides.
+// The quick scripts decide a key that may be lent and is rarely used, like one that cannot be lent.
+// If an epoch was lost a short time ago, or a node has units of it, decide.lua decides.
 func TestCold(t *testing.T) {
 	server := testkit.StartRedis(t)
 	s := openIn(t, server, "cold")
@@ -131,21 +132,26 @@ func TestCold(t *testing.T) {
 	}
 	// The server loads quick.lua.
 	decide(t, s, stint.Take{Key: "x", Limit: lent, Cost: 1, Independent: true}, stint.Take{Key: "y", Limit: lent, Cost: 1, Independent: true})
-	first := ask("a") // returns the epoch
+	began := ask("a").Began
 	lend(t, s, "busy", stint.Loan{Node: 7, Seq: 1, Want: 10})
 	for _, test := range []struct {
 		name    string
 		key     stint.Key
 		do      func()
 		scripts int
-		lost    bool
+		denied  bool
+		begins  bool // another epoch
 	}{
-		{"a key", "a", nil, 1, false},
-		{"another one", "b", nil, 1, false},
-		{"one of which somebody holds units", "busy", nil, 2, false},
-		{"the server was emptied", "d", func() { server.Do("FLUSHDB") }, 2, true},
-		{"and is known to have been", "e", nil, 2, true},
-		{"which is remembered", "f", nil, 1, true},
+		{"a key", "a", nil, 1, false, false},
+		{"another one", "b", nil, 1, false, false},
+		{"one of which somebody holds units", "busy", nil, 1, false, false},
+		{"the server was emptied", "d", func() { server.Do("FLUSHDB") }, 2, true, true},
+		{"and is known to have been", "e", nil, 1, true, false},
+		{"that was long ago", "f", func() { redis.AgeEpochForTest(s) }, 1, false, false},
+		{"the server has a new interpreter", "g", func() { server.Do("SCRIPT", "FLUSH") }, 2, true, false},
+		{"which is remembered", "h", nil, 1, false, false},
+		{"somebody writes over its key", "i", func() { server.Do("SET", "cold:process", "x") }, 2, true, false},
+		{"which is mended", "j", nil, 1, false, false},
 	} {
 		if test.do != nil {
 			test.do()
@@ -155,9 +161,11 @@ func TestCold(t *testing.T) {
 		if err := s.Decide(t.Context(), &call); err != nil {
 			t.Fatal(err)
 		}
-		if began := call.Takes[0].Loan().Began; call.Results[0].Allowed == test.lost || (began != first.Began) != test.lost {
-			t.Errorf("%s: %+v in epoch %d after %d", test.name, call.Results[0], began, first.Began)
+		next := call.Takes[0].Loan().Began
+		if call.Results[0].Allowed == test.denied || (next != began) != test.begins {
+			t.Errorf("%s: %+v in epoch %d after %d", test.name, call.Results[0], next, began)
 		}
+		began = next
 		if n := calls("evalsha") - before; n != test.scripts {
 			t.Errorf("%s: %d scripts, want %d", test.name, n, test.scripts)
 		}
@@ -196,18 +204,19 @@ func TestLendOnCluster(t *testing.T) {
 	}
 	for i, test := range []struct {
 		cost      uint32 // of the key b
+		want      uint32
 		kept      [2]uint32
 		grant     [2]uint32
 		passes    bool
 		remaining int64 // of the key a
 	}{
-		{1, [2]uint32{4, 4}, [2]uint32{8, 8}, true, 60},
-		{100, [2]uint32{12, 12}, [2]uint32{4, 0}, false, 56}, // recalls the loans of b
-		{60, [2]uint32{16, 12}, [2]uint32{2, 0}, true, 53},
-		{60, [2]uint32{18, 12}, [2]uint32{0, 0}, false, 53},
+		{1, 10, [2]uint32{4, 4}, [2]uint32{8, 8}, true, 60},
+		{100, 4, [2]uint32{12, 12}, [2]uint32{4, 0}, false, 56}, // recalls the loans of b
+		{60, 2, [2]uint32{16, 12}, [2]uint32{2, 0}, true, 53},
+		{60, 2, [2]uint32{18, 12}, [2]uint32{0, 0}, false, 53},
 	} {
 		ask := func(n int, key stint.Key) *stint.Loan {
-			return &stint.Loan{Node: 7, Seq: uint64(i) + 2, Want: 10, Kept: test.kept[n], Epoch: began[key]}
+			return &stint.Loan{Node: 7, Seq: uint64(i) + 2, Want: test.want, Kept: test.kept[n], Epoch: began[key]}
 		}
 		a, b := ask(0, "a"), ask(1, "b")
 		call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Handling: &stint.Handling{Loan: a}}, {Key: "b", Limit: lent, Cost: test.cost, Handling: &stint.Handling{Loan: b}}}}

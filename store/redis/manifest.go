@@ -118,14 +118,14 @@ func (m *manifest) useOf(p *part) int {
 
 // formOf returns the index in forms of a part's limit and cost, and adds them if they are new.
 func (m *manifest) formOf(p *part) int {
-	if i := slices.IndexFunc(m.forms, func(a limitCost) bool { return a.quick == p.Quick && a.cost == p.cost }); i >= 0 {
+	if i := slices.IndexFunc(m.forms, func(a limitCost) bool { return a.quick == p.Quick && a.cost == p.takes() }); i >= 0 {
 		return i
 	}
-	m.forms = append(m.forms, limitCost{p.Quick, p.cost, p})
+	m.forms = append(m.forms, limitCost{p.Quick, p.takes(), p})
 	return len(m.forms) - 1
 }
 
-// keys returns KEYS: those of all takes, then the epoch of the batch if it has one.
+// keys returns KEYS: those of all takes, then the process of the batch if it has one.
 func (m *manifest) keys(b *batch) []string {
 	for i := range m.uses {
 		if m.uses[i].turns > 0 {
@@ -143,8 +143,8 @@ func (m *manifest) keys(b *batch) []string {
 		m.uses[i].place = place
 		keys = append(keys, m.uses[i].name)
 	}
-	if b.epoch != "" {
-		keys = append(keys, b.epoch)
+	if b.known != 0 {
+		keys = append(keys, b.process)
 	}
 	return keys
 }
@@ -155,7 +155,7 @@ func (m *manifest) words(b *batch, renew bool) []string {
 	bytes := script.Doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), script.Flag(renew))
 	for i := range m.forms {
 		f := &m.forms[i]
-		bytes = script.Doubles(bytes, f.part.units(), f.part.most(), f.quick.Per)
+		bytes = script.Doubles(bytes, f.part.units(), f.part.most(), f.quick.Per, int64(f.quick.Charge))
 	}
 	numbers := len(bytes)
 	for _, i := range m.order {
@@ -198,7 +198,7 @@ func (m *manifest) read(b *batch, words []int64) {
 			p.word = s.word
 			if s.turns--; s.turns > 0 && s.word >= 0 {
 				st := p.Quick.State(s.word, b.found)
-				p.Limit.Take(&st, b.found, p.cost)
+				p.Limit.Take(&st, b.found, p.takes())
 				s.word = p.Quick.Word(st)
 			}
 		}

@@ -71,7 +71,7 @@ func (c *committer) probe(conn int, client rueidis.Client, began time.Time) {
 		c.failWaitersLocked()
 	default:
 		l.healthy, l.suspect, l.lastAnswered = true, false, began
-		c.distance.add(now.Sub(began), now)
+		c.distance.Add(now.Sub(began), now)
 		if len(c.waiting) > 0 && c.roomLocked() {
 			c.sendLocked(now)
 		}
@@ -113,7 +113,7 @@ func (c *committer) resultLocked(f roundTrip, err error, now time.Time) {
 	l := &c.connections[f.connection]
 	switch {
 	case err == nil:
-		c.distance.add(now.Sub(f.left), now)
+		c.distance.Add(now.Sub(f.left), now)
 		return
 	case errors.Is(err, context.Canceled), err == errPanicked, err == errReply: //nolint:errorlint // compared unwrapped
 		return

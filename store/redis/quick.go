@@ -9,55 +9,36 @@ import (
 	"stint/store/redis/script"
 )
 
-// otherEpoch is quick.lua's answer for every key if the epoch in force is not the one in its
-// arguments, or follows a loss.
-const otherEpoch = -2
-
-// maxUnits is larger than any capacity. maxState is the largest number that is read as a state,
-// whoever wrote it.
-const (
-	maxUnits = 1 << 52
-	maxState = 1 << 53
-)
-
-// units returns what a part takes, in the units of its limit's state.
-func (p *part) units() int64 {
-	if p.cost > uint64(p.Limit.Capacity()) {
-		return maxUnits
+// takes returns how many units the quick scripts take for a part.
+func (p *part) takes() uint64 {
+	if p.test {
+		return 0
 	}
-	return int64(p.cost * p.Quick.Charge)
+	return p.cost
 }
 
-// most returns the largest state that quick.lua may leave for a part's key. For a peek that is any
-// number of a window, and a full bucket: quick.lua leaves larger states to decide.lua, see early.
-func (p *part) most() int64 {
-	units := p.units()
-	switch {
-	case units == 0 && p.Quick.Per > 0:
-		return maxState
-	case units == 0:
-		return p.Quick.Full
-	}
-	return min(p.Quick.Full, p.Quick.Wait+units)
-}
+// units and most are [script.Quick.Units] and [script.Quick.Most] of a part.
+func (p *part) units() int64 { return p.Quick.Units(p.takes()) }
+func (p *part) most() int64  { return p.Quick.Most(p.units()) }
 
 // isQuick reports whether quick.lua can decide the whole batch.
 func (b *batch) isQuick() bool {
-	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
+	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode == modeDenied {
 		return false
 	}
-	b.epoch, b.known = "", 0
+	b.process, b.known = "", 0
 	for i := range b.parts {
 		p := &b.parts[i]
 		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.loan != nil && !p.noLease {
 			return false
 		}
-		if p.loan != nil {
-			if b.known != 0 && b.known != p.known {
-				return false
-			}
-			b.epoch, b.known = p.epoch, p.known
+		if p.quickEpoch == 0 {
+			continue
 		}
+		if b.known != 0 && b.known != p.quickEpoch {
+			return false
+		}
+		b.process, b.known = p.keyPrefix+processKey, p.quickEpoch
 	}
 	return len(b.groups) == 1 || !b.renumbers()
 }
@@ -77,13 +58,13 @@ func (b *batch) renumbers() bool {
 
 // quickWith reports whether two batches that quick.lua can decide may be in one group.
 func (b *batch) quickWith(other *batch) bool {
-	return b.at == other.at && b.notPresent == other.notPresent && b.epoch == other.epoch && b.known == other.known
+	return b.at == other.at && b.notPresent == other.notPresent && b.known == other.known
 }
 
 // isFew reports whether one.lua or few.lua can decide a group of batches.
 func isFew(group []*waiter) bool {
 	b := group[0].batch
-	if len(group) > 1 || len(b.groups) > 1 || b.at != 0 || b.epoch != "" {
+	if len(group) > 1 || len(b.groups) > 1 || b.at != 0 {
 		return false
 	}
 	for i := range b.parts {
@@ -96,11 +77,17 @@ func isFew(group []*waiter) bool {
 
 // few returns the script for a lone batch that isFew accepts, with its keys and arguments.
 func (b *batch) few(renew bool) (lua *rueidis.Lua, keys, words []string) {
-	keys = make([]string, len(b.parts))
+	keys = make([]string, len(b.parts), len(b.parts)+1)
 	for i := range b.parts {
 		keys[i] = b.parts[i].name
 	}
-	if len(b.parts) == 1 {
+	if b.known != 0 {
+		keys = append(keys, b.process)
+	}
+	switch {
+	case len(b.parts) == 1 && b.parts[0].loan != nil:
+		return leasableScript, keys, b.wordsOfOne(renew)
+	case len(b.parts) == 1:
 		return oneScript, keys, b.wordsOfOne(renew)
 	}
 	return fewScript, keys, b.wordsOfFew(renew)
@@ -119,12 +106,15 @@ func (b *batch) readFew(answer rueidis.RedisResult) error {
 	return nil
 }
 
-// wordsOfOne returns the arguments of one.lua.
+// wordsOfOne returns the arguments of one.lua or leasable.lua.
 func (b *batch) wordsOfOne(renew bool) []string {
 	p := &b.parts[0]
-	words := []string{p.Quick.Head, script.Number(p.units()), script.Number(p.most()), p.Quick.Place}
+	words := append(make([]string, 0, 5), p.Quick.Head, script.Number(p.units()), script.Number(p.most()), p.Quick.Place)
 	if renew {
 		words[3] = ""
+	}
+	if b.known != 0 {
+		words = append(words, processText(b.known, p.process))
 	}
 	return words
 }
@@ -132,7 +122,7 @@ func (b *batch) wordsOfOne(renew bool) []string {
 // wordsOfFew returns the arguments of few.lua.
 func (b *batch) wordsOfFew(renew bool) []string {
 	words := make([]string, 1, 1+len(b.parts))
-	bytes := script.Doubles(make([]byte, 0, 16*(1+len(b.parts))), b.spare(), script.Flag(renew))
+	bytes := script.Doubles(make([]byte, 0, 8+16*(1+len(b.parts))), b.spare(), script.Flag(renew), int64(b.known))
 	for i := range b.parts {
 		p := &b.parts[i]
 		bytes = script.Doubles(bytes, p.units(), p.most())
@@ -202,6 +192,10 @@ func (b *batch) answerQuick(parts []part) (known bool) {
 		st := p.Quick.State(p.word, b.found)
 		if p.Quick.Early(st, b.found) && p.cost <= uint64(p.Limit.Capacity()) {
 			return false // decide.lua corrects such a state in a peek or a denied take
+		}
+		if p.test {
+			p.result = p.Limit.Test(&st, b.found, p.cost)
+			continue
 		}
 		p.result = p.Limit.Take(&st, b.found, p.cost)
 		pass = pass && p.result.Allowed

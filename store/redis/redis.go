@@ -102,8 +102,8 @@ type Options struct {
 //
 // If units of a key are lent to nodes (see [stint.Loan]), its state contains the loans and lives
 // until the last loan is written off. NAMESPACE:epoch, on a Cluster one for each partition, is the
-// time since which the server lost nothing. It never expires, nor does NAMESPACE:secret (see
-// [Store.KeepSecret]). A server that did not write its epoch itself, or has none though this Store
+// time since which the server lost nothing. NAMESPACE:process repeats it for the scripts that must be
+// fast. They never expire, nor does NAMESPACE:secret (see [Store.KeepSecret]). A server that did not write its epoch itself, or has none though this Store
 // remembers one, has lost writes and begins another epoch. If the takes of a call lie in several
 // partitions, each partition checks its epoch when it tests and when it charges, and lends when it
 // tests.
@@ -126,9 +126,8 @@ type Store struct {
 	sideLink      connect.Link     // connection for everything else, so that it delays no decision
 	commits       []*committer     // one for each partition
 	forms         script.Forms
-	epochs        []atomic.Int64 // last known epoch of each partition
+	epochs        []knownEpoch   // of each partition
 	checkedEpochs []atomic.Int64 // epoch of each partition that Look read last
-	lostEpochs    []atomic.Int64 // epoch of each partition in which quick.lua decides no key that may be lent; 0: none
 	onlyDecide    bool           // decide.lua decides everything; for tests
 	batches       sync.Pool      // of *batch
 	background    sync.WaitGroup // refunds that go on after their call returned
@@ -187,8 +186,7 @@ func Open(url string, options Options) (*Store, error) {
 		c.sharesConnections = len(s.keyPrefixes) > 1
 		s.commits = append(s.commits, c)
 	}
-	s.epochs, s.lostEpochs = make([]atomic.Int64, len(s.commits)), make([]atomic.Int64, len(s.commits))
-	s.checkedEpochs = make([]atomic.Int64, len(s.commits))
+	s.epochs, s.checkedEpochs = make([]knownEpoch, len(s.commits)), make([]atomic.Int64, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }
@@ -247,7 +245,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	case !s.isQuick(b):
 		err = s.runDecide(ctx, b, now)
 	default: // like decideTogether without its checks, as most calls take this path
-		if _, err = s.exchange(ctx, b, byQuick); err == nil && !s.readQuick(b) {
+		if _, err = s.exchange(ctx, b, byQuick); err == nil && !b.readQuick() {
 			err = s.runDecide(ctx, b, now)
 		}
 	}
@@ -297,7 +295,7 @@ func (s *Store) decideInTurn(ctx context.Context, b *batch, now stint.Instant) e
 // decideTogether decides the groups of a batch, which lie in one partition.
 func (s *Store) decideTogether(ctx context.Context, b *batch, now stint.Instant) error {
 	if s.isQuick(b) {
-		if _, err := s.exchange(ctx, b, byQuick); err != nil || s.readQuick(b) {
+		if _, err := s.exchange(ctx, b, byQuick); err != nil || b.readQuick() {
 			return err
 		}
 	}
@@ -312,7 +310,11 @@ func (s *Store) runDecide(ctx context.Context, b *batch, now stint.Instant) erro
 		if !b.write(now) {
 			return nil
 		}
-		again, err := s.ask(ctx, b)
+		var again stint.Instant // if not 0, some groups must be sent once more with the calendar windows around it
+		p, err := s.exchange(ctx, b, byDecide)
+		if err == nil {
+			again, err = b.read(p.reply)
+		}
 		switch {
 		case err != nil && b.charged() && !errors.Is(err, stint.ErrUnknown):
 			return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
@@ -326,16 +328,6 @@ func (s *Store) runDecide(ctx context.Context, b *batch, now stint.Instant) erro
 	return &Error{Doing: "decide", Problem: "the server's clock changes too fast to find its calendar window", Hint: "check the server's clock"}
 }
 
-// ask sends what write has written and reads the answers. If again is not 0 it is the server's
-// time, and some groups must be sent once more with the calendar windows around it.
-func (s *Store) ask(ctx context.Context, b *batch) (again stint.Instant, err error) {
-	p, err := s.exchange(ctx, b, byDecide)
-	if err != nil {
-		return 0, err
-	}
-	return b.read(p.reply)
-}
-
 // isQuick reports whether quick.lua may decide a batch, and sets its size.
 func (s *Store) isQuick(b *batch) bool {
 	if s.onlyDecide || !b.isQuick() {
@@ -345,15 +337,6 @@ func (s *Store) isQuick(b *batch) bool {
 		b.size += len(b.parts[i].name) + partBytes
 	}
 	return true
-}
-
-// readQuick reads the answer of quick.lua for a batch, and reports whether all groups are decided.
-func (s *Store) readQuick(b *batch) (done bool) {
-	done = b.readQuick()
-	if p := &b.parts[0]; p.word == otherEpoch {
-		s.lostEpochs[p.partition].Store(int64(b.known))
-	}
-	return done
 }
 
 // exchange sends a batch and returns the answer to it.

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -25,10 +26,34 @@ func open(t testing.TB, server *testkit.RedisServer) *redis.Store {
 	return s
 }
 
+// renewed returns a function that returns an empty store with a namespace of its own until t ends.
+// It opens one only if all others are in use: connecting takes longer than most tests.
+func renewed(open func() *redis.Store) func(t testing.TB) (s *redis.Store, namespace string) {
+	var mu sync.Mutex
+	var free []*redis.Store
+	return func(t testing.TB) (s *redis.Store, namespace string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(free) == 0 {
+			free = append(free, open())
+		}
+		s, free = free[len(free)-1], free[:len(free)-1]
+		t.Cleanup(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			free = append(free, s)
+		})
+		namespace = fmt.Sprint("test", stores.Add(1))
+		s.RenewForTest(namespace)
+		return s, namespace
+	}
+}
+
 func TestSuite(t *testing.T) {
 	server := testkit.StartRedis(t)
+	next := renewed(func() *redis.Store { return open(t, server) })
 	storetest.Run(t, storetest.Options{
-		New:       func(t testing.TB) stint.Store { return open(t, server) },
+		New:       func(t testing.TB) stint.Store { s, _ := next(t); return s },
 		Backwards: true,
 		Lends:     true,
 		Slow:      true,
@@ -38,12 +63,13 @@ func TestSuite(t *testing.T) {
 // TestSuiteGeneral runs TestSuite with decide.lua only.
 func TestSuiteGeneral(t *testing.T) {
 	server := testkit.StartRedis(t)
+	next := renewed(func() *redis.Store {
+		s := open(t, server)
+		s.GeneralForTest()
+		return s
+	})
 	storetest.Run(t, storetest.Options{
-		New: func(t testing.TB) stint.Store {
-			s := open(t, server)
-			s.GeneralForTest()
-			return s
-		},
+		New:       func(t testing.TB) stint.Store { s, _ := next(t); return s },
 		Backwards: true,
 		Lends:     true,
 		Slow:      true,

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"stint"
@@ -53,7 +54,13 @@ func documented(t testing.TB) (u user) {
 // makeOn makes the user for a namespace on servers, and returns its name.
 func makeOn(t testing.TB, rights []string, namespace string, servers ...*testkit.RedisServer) (name string) {
 	t.Helper()
-	name = "of-" + namespace
+	allow(t, "of-"+namespace, rights, namespace, servers...)
+	return "of-" + namespace
+}
+
+// allow gives a user the rights for a namespace on servers, and no others.
+func allow(t testing.TB, name string, rights []string, namespace string, servers ...*testkit.RedisServer) {
+	t.Helper()
 	command := []string{"ACL", "SETUSER", name}
 	for _, right := range rights {
 		command = append(command, strings.ReplaceAll(right, "shop:", namespace+":"))
@@ -63,20 +70,37 @@ func makeOn(t testing.TB, rights []string, namespace string, servers ...*testkit
 			t.Fatalf("%s: %s", strings.Join(command, " "), answer)
 		}
 	}
-	return name
 }
 
-// openAs opens an empty store as a user with these rights on all servers.
-func openAs(t testing.TB, url string, rights []string, servers ...*testkit.RedisServer) *redis.Store {
+// renewedAs returns a function that returns empty stores, see renewed. Each is of a user who has
+// these rights on all servers, for the store's namespace only.
+func renewedAs(t testing.TB, url string, rights []string, servers ...*testkit.RedisServer) func(testing.TB) stint.Store {
+	var users sync.Map // name by store
+	next := renewed(func() *redis.Store {
+		s, name := openAs(t, url, rights, servers...)
+		users.Store(s, name)
+		return s
+	})
+	return func(t testing.TB) stint.Store {
+		s, namespace := next(t)
+		name, _ := users.Load(s)
+		allow(t, name.(string), rights, namespace, servers...)
+		return s
+	}
+}
+
+// openAs opens an empty store as a user with these rights on all servers, and returns the user's
+// name too.
+func openAs(t testing.TB, url string, rights []string, servers ...*testkit.RedisServer) (s *redis.Store, name string) {
 	t.Helper()
 	namespace := fmt.Sprint("rights", stores.Add(1))
-	name := makeOn(t, rights, namespace, servers...)
+	name = makeOn(t, rights, namespace, servers...)
 	s, err := redis.Open(strings.Replace(url, "://", "://"+name+":PASSWORD@", 1), redis.Options{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s
+	return s, name
 }
 
 // forbidden are commands that would harm others, or all keys of the user itself.
@@ -157,9 +181,10 @@ func TestRights(t *testing.T) {
 	u := documented(t)
 	t.Run("server", func(t *testing.T) {
 		server := testkit.StartRedis(t)
-		everything(t, openAs(t, server.URL()+"/3", u.rights, server))
+		third, _ := openAs(t, server.URL()+"/3", u.rights, server)
+		everything(t, third)
 		storetest.Run(t, storetest.Options{
-			New:       func(t testing.TB) stint.Store { return openAs(t, server.URL(), u.rights, server) },
+			New:       renewedAs(t, server.URL(), u.rights, server),
 			Backwards: true,
 			Lends:     true,
 			Slow:      true,
@@ -167,7 +192,7 @@ func TestRights(t *testing.T) {
 		sufficed(t, server)
 		refuses(t, makeOn(t, u.rights, "shop", server), server)
 
-		s := openAs(t, server.URL(), append(slices.Clone(u.rights), "resetchannels", "-publish", "-subscribe"), server)
+		s, _ := openAs(t, server.URL(), append(slices.Clone(u.rights), "resetchannels", "-publish", "-subscribe"), server)
 		for _, err := range []error{s.Publish(t.Context(), "news", ""), s.Listen(t.Context(), []string{"news"}, nil)} {
 			if problem, ok := errors.AsType[*redis.Error](err); !ok || !strings.Contains(problem.Hint, ":* +publish +subscribe") {
 				t.Errorf("%v, want a hint", err)
@@ -179,9 +204,10 @@ func TestRights(t *testing.T) {
 		cluster := testkit.StartRedisCluster(t, 3)
 		cluster.Timeout(testkit.Steady)
 		rights := slices.Concat(u.rights, u.cluster)
-		everything(t, openAs(t, cluster.URL(), rights, cluster.Nodes...))
+		all, _ := openAs(t, cluster.URL(), rights, cluster.Nodes...)
+		everything(t, all)
 		storetest.Run(t, storetest.Options{
-			New:       func(t testing.TB) stint.Store { return openAs(t, cluster.URL(), rights, cluster.Nodes...) },
+			New:       renewedAs(t, cluster.URL(), rights, cluster.Nodes...),
 			Lends:     true,
 			Slow:      true,
 			Scattered: true,
@@ -195,7 +221,7 @@ func TestRights(t *testing.T) {
 		sentinels.Timeout(testkit.Steady)
 		watcher := makeOn(t, u.watcher, "watcher", sentinels.Sentinels...)
 		url := sentinels.URL() + "&sentinel_user=" + watcher + "&sentinel_password=PASSWORD"
-		s := openAs(t, url, slices.Concat(u.rights, u.sentinel), sentinels.Servers...)
+		s, _ := openAs(t, url, slices.Concat(u.rights, u.sentinel), sentinels.Servers...)
 		everything(t, s)
 		sufficed(t, append(sentinels.Servers, sentinels.Sentinels...)...)
 		for _, words := range [][]string{{"SENTINEL", "REMOVE", "stint"}, {"SENTINEL", "FAILOVER", "stint"}, {"SHUTDOWN"}} {

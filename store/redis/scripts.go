@@ -7,12 +7,13 @@ import (
 )
 
 // These scripts decide nearly all takes: quick.lua any group of calls, few.lua a smaller call that
-// is sent alone, one.lua one take. decide.lua decides everything else, and the states that they
-// cannot read.
+// is sent alone, one.lua one take, and leasable.lua one take of a key that may be lent. decide.lua
+// decides everything else, and the states that they cannot read.
 var (
-	quickScript = rueidis.NewLuaScript(script.Text("write", "quick"))
-	fewScript   = rueidis.NewLuaScript(script.Text("write", "few"))
-	oneScript   = rueidis.NewLuaScript(script.Text("one"))
+	quickScript    = rueidis.NewLuaScript(script.Text("loans", "write", "quick"))
+	fewScript      = rueidis.NewLuaScript(script.Text("write", "few"))
+	oneScript      = rueidis.NewLuaScript(script.Text("one"))
+	leasableScript = rueidis.NewLuaScript(script.Text("loans", "leasable"))
 )
 
 // scripts are decide.lua for every set of algorithms, so that the server does not parse algorithms

@@ -43,8 +43,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 // Detach returns a copy that may be used after the call has returned.
 func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	later := &spread{store: w.store, at: w.at, now: w.now, parts: make([]part, len(w.parts))}
-	for i := range w.parts {
-		p := &w.parts[i]
+	for i, p := range w.parts {
 		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition}
 	}
 	return later, &w.store.background
@@ -64,10 +63,6 @@ func (w *spread) Do(ctx context.Context, phase transaction.Phase, steps []transa
 	}
 	var all sync.WaitGroup
 	for _, group := range groups {
-		if len(groups) == 1 {
-			w.send(ctx, phase, group)
-			break
-		}
 		all.Go(func() { w.send(ctx, phase, group) })
 	}
 	all.Wait()
@@ -98,9 +93,9 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 	b.at, b.notPresent, b.mode = w.at, w.notPresent, modes[phase]
 	for _, s := range steps {
 		p := &w.parts[s.Part]
-		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true}
-		q.loan, q.known, q.epoch = p.loan, p.known, p.epoch
-		if p.loan != nil && p.op == stint.Ask && phase != transaction.Test { // the test has sent the report, but another server may have the partition by now
+		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true, test: phase == transaction.Test}
+		q.loan, q.known, q.keyPrefix = p.loan, p.known, p.keyPrefix
+		if p.loan != nil && p.op.Asks() && phase != transaction.Test { // the test has sent the report, but another server may have the partition by now
 			q.loan, q.known = &stint.Loan{KeptAfterLoss: p.loan.KeptAfterLoss}, max(p.known, p.loan.Began)
 		}
 		b.parts = append(b.parts, q)
@@ -118,6 +113,9 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 		passed = passed && b.parts[i].result.Allowed
 	}
 	for i, s := range steps {
+		if p := &w.parts[s.Part]; b.parts[i].began != 0 {
+			p.began, p.process = b.parts[i].began, b.parts[i].process
+		}
 		s.Result, s.Err, s.Passed = b.parts[i].result, err, passed
 		s.Writes = b.parts[i].writes || b.parts[i].Effects
 	}

@@ -169,6 +169,7 @@ func errorsOf(t *testing.T, o Options) {
 		{"other numbers", noon, []stint.Take{good, {Key: "good", Limit: variants(11)[0], Cost: 1}}, stint.ErrMixedLimits},
 		{"asked and forced", noon, []stint.Take{good, {Key: "good", Limit: limits[0], Cost: 1, Op: stint.Force}}, stint.ErrMixedLimits},
 		{"reset and asked", noon, []stint.Take{{Key: "good", Limit: limits[0], Op: stint.Reset}, good}, stint.ErrMixedLimits},
+		{"asked twice at most", noon, []stint.Take{good, {Key: "a", Limit: limits[0], Cost: 1, Op: stint.AskAtMost}, {Key: "a", Limit: limits[0], Cost: 1}}, stint.ErrMixedLimits},
 		{"mixed apart, after one", noon, []stint.Take{good, leader, itself}, stint.ErrMixedLimits},
 		{"mixed apart, after two", noon, []stint.Take{good, good, leader, itself}, stint.ErrMixedLimits},
 		{"the fault comes first", noon, []stint.Take{{Key: "a"}, good}, stint.ErrNoLimit},

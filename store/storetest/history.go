@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // bucket identifies a state: a key under another algorithm has another state.
@@ -31,11 +32,11 @@ func newHistory(r *rand.Rand, o Options) *history {
 	for n := 1 + r.IntN(12); len(h.limits) < n; {
 		switch {
 		case len(h.limits) < kinds:
-			h.limits = append(h.limits, randomLimit(r))
+			h.limits = append(h.limits, model.RandomLimit(r))
 		case r.IntN(2) == 0:
-			h.limits = append(h.limits, changedLimit(r, h.limits[r.IntN(len(h.limits))]))
+			h.limits = append(h.limits, model.ChangedLimit(r, h.limits[r.IntN(len(h.limits))]))
 		default:
-			h.limits = append(h.limits, randomLimitOf(r, h.limits[r.IntN(len(h.limits))].Algorithm()))
+			h.limits = append(h.limits, model.RandomLimitOf(r, h.limits[r.IntN(len(h.limits))].Algorithm()))
 		}
 	}
 	return h
@@ -125,6 +126,10 @@ func (h *history) take() stint.Take {
 				take.Limit = limit
 			}
 		}
+	case 5, 6:
+		if !take.Limit.ForStores().Overdraws() {
+			take.Op = stint.AskAtMost
+		}
 	}
 	return take
 }
@@ -142,92 +147,11 @@ func (h *history) remember(call stint.Call, answer []stint.Decision) {
 		return
 	}
 	for i, take := range call.Takes {
-		if take.Op == stint.Ask && take.Borrows == 0 && take.Cost > 0 && i < len(answer) && answer[i].Allowed && !answer[i].Over {
+		if take.Op.Asks() && take.Borrows == 0 && take.Cost > 0 && i < len(answer) && answer[i].Allowed && !answer[i].Over {
 			d := answer[i]
-			take.Op, take.Undo = stint.Refund, &d
+			take.Cost, take.Op, take.Undo = take.Charged(&d), stint.Refund, &d
 			b := bucket{take.Key, take.Limit.Algorithm()}
 			h.undo[b] = append(h.undo[b], take)
 		}
 	}
-}
-
-// randomLimit returns a limit of any algorithm.
-func randomLimit(r *rand.Rand) *stint.Limit {
-	if r.IntN(20) == 0 {
-		return stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
-	}
-	return randomLimitOf(r, pick(r, stint.FixedWindow, stint.TokenBucket, stint.LeakyBucket, stint.SlidingLog, stint.SlidingWindow))
-}
-
-// randomLimitOf returns a limit of an algorithm, mostly with small numbers.
-func randomLimitOf(r *rand.Rand, algorithm stint.Algorithm) *stint.Limit {
-	if algorithm == stint.Unlimited {
-		return stint.MustLimit(stint.Spec{Algorithm: algorithm})
-	}
-	spec := stint.Spec{
-		RoundRate: true, Algorithm: algorithm,
-		Requests: pick[uint32](r, 0, 1, 2, 3, 5, 10, 60, 1000),
-		Per:      pick(r, 10*time.Millisecond, time.Second, 7*time.Second, time.Minute, time.Hour),
-	}
-	if r.IntN(8) == 0 {
-		spec.Requests = pick[uint32](r, 1<<31, stint.MaxCost, 999_999_937, 1_000_000)
-	}
-	if r.IntN(8) == 0 {
-		spec.Per = pick(r, 24*time.Hour, stint.MaxPer, time.Duration(1+r.Int64N(int64(time.Hour/time.Microsecond)))*time.Microsecond+stint.MinPer)
-	}
-	switch spec.Algorithm {
-	case stint.TokenBucket:
-		spec.Burst, spec.Step, spec.Overdraw = pick[uint32](r, 0, 1, 5, 20, 1_000_000), r.IntN(3) == 0, r.IntN(6) == 0
-		spec.Reserve = r.IntN(3) == 0
-	case stint.LeakyBucket:
-		spec.Burst, spec.MaxWait = pick[uint32](r, 0, 1, 5, 20, 1_000_000), pick(r, 0, 0, time.Second, 10*time.Second, spec.Per)
-	case stint.FixedWindow:
-		spec.FromFirst, spec.Overdraw = r.IntN(3) == 0, r.IntN(6) == 0
-		switch {
-		case spec.FromFirst:
-		case r.IntN(6) == 0:
-			spec.Per, spec.Calendar = 0, pick(r, stint.Day, stint.Day, stint.Week) // no longer periods: deferred excess counts months by their mean length
-		case r.IntN(3) == 0:
-			spec.CarryDebt = true
-		}
-	case stint.SlidingLog:
-		spec.MinInterval, spec.CountDenied, spec.Overdraw = pick(r, 0, 0, spec.Per/3).Truncate(time.Microsecond), r.IntN(4) == 0, r.IntN(6) == 0
-	case stint.SlidingWindow:
-		spec.Blocks, spec.Overdraw, spec.StartUsedUp = pick(r, 1, 2, 5, 10), r.IntN(6) == 0, r.IntN(3) == 0
-	}
-	return lowered(spec)
-}
-
-// lowered returns a limit of the spec, with a rate that its algorithm can count.
-func lowered(spec stint.Spec) *stint.Limit {
-	for {
-		if l, err := stint.NewLimit(spec); err == nil {
-			return l
-		}
-		spec.Requests, spec.Burst = (spec.Requests+9)/10, (spec.Burst+9)/10
-		spec.Blocks = 0 // blocks may not divide the period
-	}
-}
-
-// changedLimit returns a limit that differs from another in one or two numbers.
-func changedLimit(r *rand.Rand, l *stint.Limit) *stint.Limit {
-	spec, other := l.Spec(), randomLimitOf(r, l.Algorithm()).Spec()
-	if spec.Algorithm == stint.TokenBucket && spec.Burst == spec.Requests {
-		spec.Burst = 0
-	}
-	for range 1 + r.IntN(2) {
-		switch r.IntN(4) {
-		case 0, 1:
-			spec.Requests = other.Requests
-		case 2:
-			spec.Burst, spec.Overdraw, spec.CountDenied = other.Burst, other.Overdraw, other.CountDenied
-			spec.StartUsedUp, spec.MaxWait = other.StartUsedUp, other.MaxWait
-			spec.Reserve = other.Reserve
-		case 3:
-			if spec.Calendar == stint.NoPeriod && other.Calendar == stint.NoPeriod {
-				spec.Per, spec.MinInterval = other.Per, other.MinInterval
-			}
-		}
-	}
-	return lowered(spec)
 }

@@ -54,7 +54,7 @@ func ops(t *testing.T, o Options) {
 	t.Run("undo what is gone", undoGone(o))
 	t.Run("unlimited", func(t *testing.T) {
 		s, limit := start(t, o), stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
-		for op := range stint.Settle + 1 {
+		for op := range stint.AskAtMost + 1 {
 			d := s.decide(noon, stint.Take{Key: "a", Limit: limit, Cost: stint.MaxCost, Op: op, Undo: new(stint.Decision)})[0]
 			if !d.Allowed || d.Limit != stint.NoLimit || d.Remaining != stint.NoLimit {
 				t.Errorf("op %d: %+v", op, d)

@@ -58,13 +58,21 @@ type Options struct {
 	Lends bool
 
 	// Slow means that a decision leaves the process: contention and random histories are a tenth as
-	// long.
+	// long, and parts of the suite run at the same time, so they call New at the same time.
 	Slow bool
 }
 
 // Run runs the whole suite on a store, each part as a subtest.
 func Run(t *testing.T, o Options) {
 	t.Helper()
+	if o.Slow {
+		t.Run("parts", func(t *testing.T) { runParts(t, o) }) // ends when all parts have ended
+	} else {
+		runParts(t, o)
+	}
+}
+
+func runParts(t *testing.T, o Options) {
 	for _, part := range []struct {
 		name string
 		run  func(*testing.T, Options)
@@ -78,6 +86,7 @@ func Run(t *testing.T, o Options) {
 		{"TogetherRandom", togetherRandom},
 		{"Snapshot", snapshot},
 		{"Independent", apart},
+		{"AtMost", atMost},
 		{"Ops", ops},
 		{"Reservations", reservations},
 		{"Borrows", borrows},
@@ -96,7 +105,12 @@ func Run(t *testing.T, o Options) {
 			part.name == "Differences" && !o.Backwards {
 			continue
 		}
-		t.Run(part.name, func(t *testing.T) { part.run(t, o) })
+		t.Run(part.name, func(t *testing.T) {
+			if o.Slow {
+				t.Parallel()
+			}
+			part.run(t, o)
+		})
 	}
 }
 

@@ -28,6 +28,8 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 		}
 	}
 	d.peers[id] = &peer{node: &node}
+	d.met = true
+	d.setAloneLocked(false)
 	d.mu.Unlock()
 	d.o.Log.Info("gossip: a node joined", "node", n.Address())
 	for _, other := range dead {
@@ -112,9 +114,9 @@ func (l *logs) refuse(text string) {
 		host = from[:at]
 	}
 	l.logging.Lock()
-	known := l.logged[host]
-	if len(l.logged) < 1000 {
-		l.logged[host] = true
+	known := l.hosts[host]
+	if len(l.hosts) < 1000 {
+		l.hosts[host] = true
 	}
 	l.logging.Unlock()
 	switch {

@@ -47,6 +47,14 @@ type Options struct {
 	// Label separates fleets that can reach each other. Nodes with another label are refused.
 	Label string
 
+	// Alone is how long after Open this node may have found no other one before Alone reports it;
+	// 0: it is never reported.
+	Alone time.Duration
+
+	// OnAlone is called when the result of Alone has changed. It must return soon, and may call
+	// only Alone. It may be nil.
+	OnAlone func(alone bool)
+
 	// Log receives warnings and events; nil: nothing is logged.
 	Log *slog.Logger
 }
@@ -64,14 +72,20 @@ type Members struct {
 	to          gossip.Receiver
 	refused     atomic.Uint64
 	sendTimeout time.Duration // timeout of a message; the constant sending, shorter in tests
+	alone       atomic.Bool   // see Alone
 
 	mu      sync.RWMutex // guards the fields below
 	peers   map[uint64]*peer
 	closed  bool
 	senders sync.WaitGroup // senders of long messages
+	expects bool           // Options.Join names other nodes, or names that cannot be resolved
+	met     bool           // another node was found since Open
+	parted  time.Time      // when the last other node was there, or the time of Open
+	judged  bool           // Options.Alone is over
+	logged  bool           // a warning was logged since parted
 
-	logging sync.Mutex      // guards logged
-	logged  map[string]bool // hosts whose refusal was logged
+	logging sync.Mutex      // guards hosts
+	hosts   map[string]bool // hosts whose refusal was logged
 }
 
 var _ gossip.Peers = (*Members)(nil)
@@ -91,7 +105,7 @@ func New(o Options) *Members {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Members{o: o, sendTimeout: sendTimeout, peers: make(map[uint64]*peer), logged: make(map[string]bool)}
+	return &Members{o: o, sendTimeout: sendTimeout, peers: make(map[uint64]*peer), hosts: make(map[string]bool)}
 }
 
 // Open implements [gossip.Peers].
@@ -133,7 +147,7 @@ func (m *Members) Open(to gossip.Receiver) error {
 		return err
 	}
 	m.mu.Lock()
-	m.list = list
+	m.list, m.parted = list, time.Now()
 	m.mu.Unlock()
 	m.join(context.Background())
 	return nil
@@ -226,7 +240,7 @@ func (m *Members) Foreign(id uint64) {
 func (m *Members) Run(ctx context.Context) {
 	soon := time.NewTicker(joinAlone)
 	defer soon.Stop()
-	last, began, logged := time.Now(), time.Now(), false
+	last := time.Now()
 	for {
 		select {
 		case <-soon.C:
@@ -236,18 +250,11 @@ func (m *Members) Run(ctx context.Context) {
 		m.mu.RLock()
 		alone := len(m.peers) == 0
 		m.mu.RUnlock()
-		if alone && !logged && len(m.o.Join) > 0 && time.Since(began) >= aloneWarning {
-			logged = true
-			m.o.Log.Warn("gossip: found no other node; this node counts alone", "join", m.o.Join,
-				"hint", "check --gossip-join, and that UDP and TCP reach the --gossip address of the others; this node keeps trying")
-		}
-		if !alone {
-			began, logged = time.Now(), false
-		}
 		if alone || time.Since(last) >= joinEvery {
 			m.join(ctx)
 			last = time.Now()
 		}
+		m.watchAlone(time.Now())
 	}
 }
 
@@ -260,14 +267,20 @@ func (m *Members) join(ctx context.Context) {
 	}
 	m.mu.RUnlock()
 	var strangers []string
-	for _, address := range m.lookup(ctx) {
+	found, all := m.lookup(ctx)
+	expects := !all
+	for _, address := range found {
 		if !known[address] {
 			known[address] = true
 			strangers = append(strangers, address)
+			expects = expects || !m.isOwn(address)
 		}
 	}
-	var all sync.WaitGroup
-	defer all.Wait()
+	m.mu.Lock()
+	m.expects = expects
+	m.mu.Unlock()
+	var joins sync.WaitGroup
+	defer joins.Wait()
 	free := make(chan struct{}, maxJoins)
 	for _, address := range strangers {
 		select {
@@ -275,7 +288,7 @@ func (m *Members) join(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		all.Go(func() {
+		joins.Go(func() {
 			if _, err := m.list.Join([]string{address}); err != nil {
 				m.o.Log.Debug("gossip: could not join a node", "error", err)
 			}
@@ -288,8 +301,9 @@ func (m *Members) join(ctx context.Context) {
 // not answer so delays few others.
 const maxJoins = 16
 
-// lookup resolves the addresses of Options.Join.
-func (m *Members) lookup(ctx context.Context) (all []string) {
+// lookup resolves the addresses of Options.Join, and reports whether all could be resolved.
+func (m *Members) lookup(ctx context.Context) (found []string, all bool) {
+	all = true
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	for _, one := range m.o.Join {
@@ -297,16 +311,17 @@ func (m *Members) lookup(ctx context.Context) (all []string) {
 		if err != nil {
 			continue
 		}
-		found, err := net.DefaultResolver.LookupHost(ctx, host)
+		hosts, err := net.DefaultResolver.LookupHost(ctx, host)
 		if err != nil {
+			all = false
 			m.o.Log.Debug("gossip: could not resolve a name", "name", host, "error", err)
 			continue
 		}
-		for _, ip := range found {
-			all = append(all, net.JoinHostPort(ip, port))
+		for _, ip := range hosts {
+			found = append(found, net.JoinHostPort(ip, port))
 		}
 	}
-	return all
+	return found, all
 }
 
 // Close implements [gossip.Peers].

@@ -2,6 +2,7 @@ package script
 
 import (
 	"strconv"
+	"time"
 
 	"stint"
 )
@@ -16,6 +17,34 @@ type Quick struct {
 	Wait   int64  // the longest wait in the queue of a leaky bucket
 	Per    int64  // length of a window, 0 for buckets
 	Charge uint64 // charge of one unit: an interval of a bucket, 1 in a window
+}
+
+// maxUnits is larger than any capacity. maxState is the largest number that is read as a state,
+// whoever wrote it.
+const (
+	maxUnits = 1 << 52
+	maxState = 1 << 53
+)
+
+// Units returns what a take of a cost takes, in the units of the limit's state.
+func (f *Quick) Units(cost uint64) int64 {
+	if cost > uint64(f.Full)/f.Charge {
+		return maxUnits
+	}
+	return int64(cost * f.Charge)
+}
+
+// Most returns the largest state that quick.lua may leave for a key of which units are taken. For a
+// peek that is any number of a window, and a full bucket: quick.lua leaves larger states to
+// decide.lua, see Early.
+func (f *Quick) Most(units int64) int64 {
+	switch {
+	case units == 0 && f.Per > 0:
+		return maxState
+	case units == 0:
+		return f.Full
+	}
+	return min(f.Full, f.Wait+units)
 }
 
 // noWait is the Wait of limits that bound no wait; it is longer than any.
@@ -44,6 +73,17 @@ func newQuick(limit *stint.Limit, head string) *Quick {
 		Head: head + "|", Place: strconv.Itoa(len(head) + 1), Full: charge * limit.Capacity(), Wait: wait,
 		Per: window, Charge: uint64(charge),
 	}
+}
+
+// Settled returns how long after an epoch began the keys of this limit are as if it followed no
+// loss, by clocks that run up to a fifth too fast.
+func (f *Quick) Settled() time.Duration {
+	whole := time.Duration(f.Full) * time.Microsecond
+	if f.Per > 0 {
+		whole = time.Duration(f.Per) * time.Microsecond
+	}
+	whole += stint.LeaseTime + stint.LeaseMargin
+	return whole + whole/4
 }
 
 // Early reports whether a bucket has more used than its capacity, because the clock was set back.

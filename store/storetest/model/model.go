@@ -1,4 +1,5 @@
-// Package model is a store that is obviously correct. Tests compare other stores with it.
+// Package model is a store that is obviously correct, and makes random limits. Tests compare other
+// stores with it.
 package model
 
 import (
@@ -18,7 +19,8 @@ import (
 // stays under other numbers as migrate.Record describes. In a denied call, limits that overdraw
 // still debit their takes, those that count denied takes count those that they denied themselves,
 // and forced takes, refunds and resets are not done. A source is first tested for all takes that do
-// not fit their own limits, and then debited for those that fit.
+// not fit their own limits, and then debited for those that fit. Takes of at most their costs are
+// first set to the number of units that all of them can take, 1 if there is none.
 type Store struct {
 	mu      sync.Mutex
 	records map[bucket]*migrate.Record
@@ -44,6 +46,7 @@ type part struct {
 	onlySource bool // it is in the group only as a source
 	isSource   bool // others borrow from it
 	owed       uint64
+	charged    uint32 // units of an AskAtMost, if the group passes
 }
 
 // Decide decides the call.
@@ -128,6 +131,7 @@ func (g *group) add(i int, take stint.Take, source bool) (*part, error) {
 // together decides parts all or none.
 func (m *Store) together(parts []*part, now stint.Instant) {
 	pass := true
+	m.narrow(parts, now)
 	for _, p := range parts {
 		if p.Op == stint.Ask && !p.isSource {
 			p.result = m.record(p).Test(p.Limit, now, p.cost)
@@ -158,6 +162,35 @@ func (m *Store) together(parts []*part, now stint.Instant) {
 		if p.Borrows > 0 && !p.result.Allowed {
 			p.sooner()
 		}
+	}
+}
+
+// narrow turns takes of at most their costs into takes of one cost: of the most units that each of
+// them can take, and of 1 if one of them can take none.
+func (m *Store) narrow(parts []*part, now stint.Instant) {
+	var atMost []*part
+	cost := uint64(stint.MaxCost)
+	for _, p := range parts {
+		switch {
+		case p.Op != stint.AskAtMost:
+			continue
+		case p.cost > 0:
+			atMost = append(atMost, p)
+			cost = min(cost, p.cost)
+		}
+		p.Op = stint.Ask
+	}
+	fits := func(p *part) bool { return m.record(p).Test(p.Limit, now, cost).Allowed }
+	for _, p := range atMost {
+		if seen := m.record(p).Test(p.Limit, now, 0); uint64(seen.Remaining) < cost {
+			cost = max(1, uint64(seen.Remaining))
+		}
+		if !fits(p) {
+			cost = 1
+		}
+	}
+	for _, p := range atMost {
+		p.cost, p.charged = cost, uint32(cost)
 	}
 }
 
@@ -199,6 +232,9 @@ func (m *Store) conclude(p *part, pass bool, now stint.Instant) {
 		p.do(r, now)
 	default:
 		p.result = r.Test(p.Limit, now, 0)
+	}
+	if pass {
+		p.result.Charged = p.charged
 	}
 	if pass && p.owed > 0 {
 		p.result = r.DebitCapped(p.Limit, now, p.owed)

@@ -12,8 +12,8 @@
 -- and then for each of its takes
 --
 --   head      letter and numbers of its limit, as states begin with: "1b 100 60000000 100"
---   op        0 ask, 1 force, 2 give back, 3 reset, 4 settle, 5 owe: debit without a test,
---             into a debt of at most the limit
+--   op        0 ask, 1 force, 2 give back, 3 reset, 4 settle, 5 ask for at most the cost,
+--             6 owe: debit without a test, into a debt of at most the limit
 --   cost      units, 0 to 2^48
 --   flags     sum of 1 overdraw, 2 count_denied, 4 others borrow from it, 8 it is only a
 --             source, 16 it has an undo, 32 it borrows, 64 it has a loan
@@ -29,14 +29,16 @@
 --
 -- It returns for each group a list: the time, and for each take
 --
---   allowed, remaining, retry_after, reset_after, delay, over, ahead
+--   allowed, remaining, retry_after, reset_after, delay, over, ahead, charged
 --
 -- over is 2 if a test is denied and the take would write its state all the same. Times are in
 -- microseconds, -1 for never; remaining below 0 is a carried debt; ahead is by how much the time
--- at which the take counts is later than the group's, because its key has seen later times. A
--- take with a loan adds
+-- at which the take counts is later than the group's, because its key has seen later times;
+-- charged are the units of a take that asked for at most its cost, 0 for others. A take with a
+-- loan adds
 --
---   grant, held, lease, empty, recall, began
+--   grant, held, lease, empty, recall, began (below 0 if the epoch follows a loss),
+--   process
 --
 -- Or the element of a group is an error text, and nothing of the group was changed:
 -- "STINT-TAKES 2,5 why" if the states of these takes of the group, from 1, cannot be read, which
@@ -49,7 +51,7 @@
 -- no later one. Only for a user who may run some commands and not others a later write fails;
 -- that error begins with "STINT-PARTLY".
 
-local ASK, FORCE, BACK, RESET, SETTLE, OWE = 0, 1, 2, 3, 4, 5
+local ASK, FORCE, BACK, RESET, SETTLE, AT_MOST, OWE = 0, 1, 2, 3, 4, 5, 6
 local TEST, DENIED = 1, 2 -- modes
 local argument, key = 0, 0
 local written = false -- whether something of the group was written
@@ -113,6 +115,9 @@ local function next_take()
     p.source, flags = flag(flags, 4)
     p.count_denied, flags = flag(flags, 2)
     p.overdraw = flag(flags, 1)
+  end
+  if op == AT_MOST then
+    p.op, p.at_most = ASK, cost > 0
   end
   if p.letter == 'c' then
     p.bounds = numbers(number())
@@ -566,6 +571,26 @@ local function save(p, now, spare)
   end
 end
 
+-- narrow sets the cost of all takes that ask for at most their cost to one number: the most units
+-- that all of them can take, and 1 if one of them can take none.
+local function narrow(group, now)
+  local units = huge
+  for place, p in ipairs(group) do
+    current = place
+    if p.at_most then
+      units = min(units, p.cost)
+      if not fits(p, now, 1) then
+        units = 1
+      elseif p.key then
+        units = min(units, (p.kind.report(p, p.st, now)))
+      end
+    end
+  end
+  for _, p in ipairs(group) do
+    p.cost = p.at_most and units or p.cost
+  end
+end
+
 -- test reports whether the group passes.
 local function test(group, now)
   for place, p in ipairs(group) do
@@ -654,6 +679,7 @@ local function decide(group, now, spare, mode)
       try(look, p, now)
     end
   end
+  narrow(group, now)
   local pass = test(group, now) and mode ~= DENIED
   local result = { now }
   for place, p in ipairs(group) do
@@ -676,10 +702,12 @@ local function decide(group, now, spare, mode)
       over = 2
     end
     result[i + 5], result[i + 6], result[i + 7] = p.delay, over, (p.at or now) - now
+    result[i + 8] = pass and p.at_most and p.cost or 0
     local a = p.loan
     if a then
-      result[i + 8], result[i + 9], result[i + 10], result[i + 11] = a.grant, a.held, a.lease, a.empty
-      result[i + 12], result[i + 13] = a.recall and 1 or 0, a.began
+      result[i + 9], result[i + 10], result[i + 11], result[i + 12] = a.grant, a.held, a.lease, a.empty
+      result[i + 13], result[i + 14] = a.recall and 1 or 0, a.lost and -a.began or a.began
+      result[i + 15] = lending.process()
     end
   end
   for _, p in ipairs(group) do

@@ -10,14 +10,22 @@
 --   used = max(t - now, lent * charge)
 --
 -- which load adds to t, so that all other functions need not know loans. Times are microseconds.
--- The last of KEYS is the epoch's, whose value is
+-- The last two of KEYS are the epoch's, whose value is
 --
 --   1767225500000000 0 2f11c6480911d74e      when it began, 1 if an epoch before it was lost,
 --                                            and the server that wrote it
+--
+-- and the process's, by which the quick scripts recognize the epoch and the server without INFO,
+-- which costs more than their whole work:
+--
+--   1767225500000000 0 table: 0x7fa522c29390 the same, and where this process has its interpreter.
+--                                            A server that starts again almost surely has it
+--                                            elsewhere
 
 local LIFE = 2500000 -- time from an ask until its loan is written off
 local SPENT = 0.8 -- the part of LIFE in which the node may spend
 local PART = 4 -- at most 1/PART of a limit is lent
+local LEAST = 8 -- the least number of units lent to a node that wants more
 local PAUSE = 75000 -- how long a node does not ask again for a used up key
 local ACTIVE = 500000 -- how long a node counts as active after an ask
 
@@ -189,8 +197,9 @@ local epoch
 -- enter_epoch returns the epoch in which an ask is answered; known is the epoch that the node
 -- remembers. An epoch that cannot be read counts as lost: somebody wrote over it.
 local function enter_epoch(now, known)
-  if not epoch then
-    local text = redis.pcall('GET', KEYS[#KEYS])
+  local first = not epoch
+  if first then
+    local text = redis.pcall('GET', KEYS[#KEYS - 1])
     local began, lost, run = match(type(text) == 'string' and text or '', '^(%d+) (%d) (%w+)$')
     epoch = { began = tonumber(began or 0), lost = lost == '1', run = run }
     epoch.here = match(call('INFO', 'server'), 'run_id:(%w+)')
@@ -203,24 +212,43 @@ local function enter_epoch(now, known)
   end
   if begins then
     epoch.began, epoch.lost, epoch.run = begins, lost, epoch.here
-    call('SET', KEYS[#KEYS], int(begins) .. (lost and ' 1 ' or ' 0 ') .. epoch.here)
+    call('SET', KEYS[#KEYS - 1], int(begins) .. (lost and ' 1 ' or ' 0 ') .. epoch.here)
+  end
+  if begins or first then
+    local process = int(epoch.began) .. (epoch.lost and ' 1 ' or ' 0 ') .. tostring(redis)
+    if redis.pcall('GET', KEYS[#KEYS]) ~= process then
+      call('SET', KEYS[#KEYS], process)
+    end
   end
   return epoch
 end
 
+-- process returns the address of this process's interpreter.
+function lending.process()
+  return tonumber(match(tostring(redis), '0x(%x+)$') or '0', 16)
+end
+
 -- suspect sets p.st to the state of a key that may have been used up when the epoch began, and all
--- of whose possible loans may be unspent.
+-- of whose possible loans may be unspent. What the state counts beyond that stays used: the key may
+-- have been used since.
 local function suspect(p, now, began)
+  local old, used = p.st, p.kind.used(p, p.st, now)
   p.st = p.kind.blank(p.key)
   p.st.loans = { called = 0 }
   if smooth(p) then
-    p.st.t = began + p.full
+    p.st.t = max(old.t, began + p.full)
     put(p.st.loans, { node = 0, seq = 0, lent = floor(p.most / PART), grant = 0, at = began })
+    mark(p, p.st, now)
     return
   end
-  p.kind.add(p, p.st, began, p.most)
-  if p.kind.expiry(p, p.st) <= now then
-    p.st.t, p.st.n, p.st.stop = 0, 0, nil
+  if p.letter == 'c' and not p.bounds then -- of another calendar: as if all its windows had one length
+    p.st.t, p.st.n = floats(p, began) and began or began + 1, p.most
+    p.st.stop = p.st.t + length(p)
+  elseif p.letter ~= 'c' or bounded(p, began) then -- otherwise that window is over
+    p.kind.add(p, p.st, began, p.most)
+  end
+  if p.kind.used(p, p.st, now) <= used then
+    old.loans, p.st = p.st.loans, old
   end
 end
 
@@ -229,7 +257,7 @@ end
 function lending.report(asks, p, now)
   local a = asks.loan
   local e = enter_epoch(now, a.known)
-  a.began = e.began
+  a.began, a.lost = e.began, e.lost
   if not leasable(asks) or not leasable(p) then
     return
   end
@@ -319,7 +347,7 @@ local function grant(p, now, units)
   end
   local may = floor(p.most / PART) - lent
   local n = min(a.want, floor(may / 2), floor(units / (2 * (1 + active(loans, now, a.node)))))
-  return n >= 2 and n or 0
+  return n >= min(a.want, LEAST) and n or 0
 end
 
 local function how_long(p, o, now)

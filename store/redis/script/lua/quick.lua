@@ -22,6 +22,7 @@
 --               2^51, or the longest wait plus units if that is less; if units is 0 the
 --               capacity, and for windows 2^53, the largest number of a state
 --     per       windows: their length, in microseconds; buckets: 0
+--     charge    what one unit charges, in the unit of most
 --   plan      a byte for each of KEYS: the index, from 0, of a form by which it is read
 --   turns     a byte for each of the first KEYS: how many takes of that form use it, one after
 --             the other, each by itself, 1 to 128
@@ -32,16 +33,17 @@
 --
 --   limit     its numbers as states begin with them: "1b 100 60000000 100|"
 --
--- The script also decides takes of keys that may be lent, of nodes without a lease of them, as
--- long as no loan was ever lost. Then KEYS has one more than plan, the key of the epoch (see
--- lend.lua), and known is the epoch that the callers remember. If another epoch is in force, or
--- one before it was lost, the script reads no key and answers -2 for each.
+-- The script also decides takes of keys that may be lent, of nodes without a lease of them. If a
+-- loan that was lost would change the answer, KEYS has one more than plan, the key of the process,
+-- and known is the epoch that the callers remember, see same_process in write.lua. If another
+-- epoch is in force, the script reads no other key and answers -2 for each.
 --
 -- It returns the time; for each key of turns the t or n that its first take found; and the same
 -- for each take of groups. The caller computes the decisions from that by the same formula. -1
--- means that the state was written under other numbers or in a later window, has loans, or is
--- no state. The script does not decide takes of such a key, and those decided with them:
--- decide.lua does.
+-- means that the state was written under other numbers or in a later window, or is no state, or
+-- that its loans may change the answer: some are to be written off, or a bucket would deny. The
+-- script does not decide takes of such a key, and those decided with them: decide.lua does. For
+-- other buckets with loans it returns the later t to which lent units amount.
 --
 -- The script reads and writes a key once, or twice if takes use it both ways; write.lua
 -- describes the errors.
@@ -56,23 +58,19 @@ if now == 0 then
   now = time[1] * 1000000 + time[2]
 end
 
-if #keys > #plan then
-  local epoch = call('GET', table.remove(keys))
-  local server = call('INFO', 'server')
-  if type(server) ~= 'string' or epoch ~= format(whole, known) .. ' 0 ' .. match(server, 'run_id:(%w+)') then
-    local stale = { now }
-    for i = 1, #turns + #groups / 2 do
-      stale[i + 1] = -2
-    end
-    return stale
+if known ~= 0 and not same_process(table.remove(keys), known) then
+  local stale = { now }
+  for i = 1, #turns + #groups / 2 do
+    stale[i + 1] = -2
   end
+  return stale
 end
 
 -- form_of returns the numbers of a form: units, most, the start (now for buckets, 0 for windows),
 -- the head of its states, and for windows the life of a key in milliseconds.
 local windows = {}
 local function form_of(place)
-  local units, most, per = doubles('<ddd', numbers, place * 24 + 33)
+  local units, most, per = doubles('<ddd', numbers, place * 32 + 33)
   local limit = limits[place + 5]
   if per == 0 then
     return units, most, now, limit, nil
@@ -87,11 +85,40 @@ local function form_of(place)
   return units, most, 0, window.head, window.life
 end
 
--- found returns the t or n of a state.
+local epoch = known ~= 0 and format(whole, known < 0 and -known or known) .. ' ' or nil
+
+-- found_lent returns the t or n of a state with loans, and these: their text, the t before them, the
+-- time at which the first is written off, and how much of a bucket does not refill until then.
+local function found_lent(value, head, place)
+  local digits, loans = match(value, '^(%d+)(~.*)$', #head + 1)
+  local lent, stay = nil, nil
+  if digits then
+    lent, stay = lent_units(loans, now, epoch)
+  end
+  local t = lent and tonumber(digits)
+  if not t or t > 2 ^ 53 then
+    return -1
+  elseif windows[place] then
+    return t, { text = loans, was = t, stay = math.huge, used = -math.huge }
+  end
+  local used = lent * doubles('<d', numbers, place * 32 + 57)
+  return used > 0 and t < now + used and now + used or t, { text = loans, was = t, stay = stay, used = used }
+end
+
+-- changed_by reports whether loans change the retry time of a denied take that would fit at a time
+-- without them.
+local function changed_by(loans, units, most, at)
+  return loans and (loans.used + units > most or at >= loans.stay)
+end
+
+-- found returns the t or n of a state, and its loans if it has any.
 local function found(value, head, place)
   if find(value, head, 1, true) == 1 then
     local t = tonumber(sub(value, #head + 1))
-    return t and t >= 0 and t <= 2 ^ 53 and t or -1 -- refuses nan and inf, which are numbers too
+    if not t then
+      return found_lent(value, head, place)
+    end
+    return t >= 0 and t <= 2 ^ 53 and t or -1 -- refuses nan and inf, which are numbers too
   end
   local window = windows[place]
   local limit = window and window.limit
@@ -102,6 +129,7 @@ end
 local values = call('MGET', unpack(keys))
 local result, states = { now, unpack(keys) }, {} -- result has its largest length
 local grouped = #groups > 0
+local lent = {} -- for each key in groups: its loans if it has any
 local place, units, most, base, head, life
 
 local plans, counts = { byte(plan, 1, #turns) }, { byte(turns, 1, -1) }
@@ -111,7 +139,13 @@ for i = 1, #turns do
     units, most, base, head, life = form_of(place)
   end
   local key, value = keys[i], values[i]
-  local t = value and found(value, head, place) or 0
+  local t, loans = 0, nil
+  if value then
+    t, loans = found(value, head, place)
+  end
+  if (t > base and t or base) + counts[i] * units > base + most and changed_by(loans, units, most, base + units) then
+    t = -1
+  end
   result[i + 1] = t
   if t >= 0 then
     local used = t > base and t - base or 0
@@ -125,7 +159,7 @@ for i = 1, #turns do
     local there, problem
     if sum > used then
       t = base + sum
-      there, problem = write(key, value, head, life, t, result[i + 1])
+      there, problem = write(key, value, head, life, t, loans and loans.was or result[i + 1], loans and loans.text)
       if problem then
         return problem
       end
@@ -141,7 +175,10 @@ for i = 1, #turns do
     end
   end
   if grouped then
-    states[i] = t
+    if loans and t ~= result[i + 1] then
+      loans.was = t
+    end
+    lent[i], states[i] = loans, t
     values[i] = values[i] or t > 0
   end
 end
@@ -175,7 +212,7 @@ for at = 1, #groups, 2 do
     if not t then
       t = 0
       if values[i] then
-        t = found(values[i], head, place)
+        t, lent[i] = found(values[i], head, place)
       elseif hidden and call('EXISTS', keys[i]) ~= 0 then
         t = -1
       end
@@ -184,8 +221,11 @@ for at = 1, #groups, 2 do
     before[i], places[i] = t, place
   end
   count = count + 1
-  result[count] = t
   local used = t > base and t - base or 0
+  if used + units > most and changed_by(lent[i], units, most, t + units - most) then
+    t = -1
+  end
+  result[count] = t
   if t < 0 or used + units > most then
     pass = false
   end
@@ -208,7 +248,9 @@ for i = 1, #keys do
     local window = windows[places[i]]
     life = window and window.life
     if t > was then
-      local _, problem = write(keys[i], values[i], window and window.head or limits[places[i] + 5], life, t, was)
+      local one = lent[i]
+      local _, problem = write(keys[i], values[i], window and window.head or limits[places[i] + 5], life, t,
+        one and one.was or was, one and one.text)
       if problem then
         return problem
       end

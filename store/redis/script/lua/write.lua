@@ -17,11 +17,19 @@ local now   -- microseconds since 1970
 local spare -- milliseconds that a key lives longer than its state
 local renew -- 1: set the TTL of every key that is written; 0: only if its state needs it
 
--- write stores the state of a key: t replaces was. value is nil if the key had no value, true if
--- this script has written it before. write returns false if the key has a value that MGET does not
+-- same_process reports whether the epoch known is in force, in the process that key names: a server
+-- that was emptied has no such key, and one that started again, or was a replica, has another
+-- interpreter. Below 0: an epoch that follows a loss. lend.lua writes the key.
+local function same_process(key, known)
+  local began = format(whole, known < 0 and -known or known)
+  return call('GET', key) == began .. (known < 0 and ' 1 ' or ' 0 ') .. tostring(redis)
+end
+
+-- write stores the state of a key: t replaces was, before the loans if it has any. value is nil if
+-- the key had no value, true if this script has written it before. write returns false if the key has a value that MGET does not
 -- return; and the error, if there is one.
 local written, digits, digits_of, ttl, ttl_of, offset, offset_of = false, nil, nil, nil, nil, nil, nil
-local function write(key, value, head, life, t, was)
+local function write(key, value, head, life, t, was, loans)
   if t ~= digits_of then -- keys that were idle have the same digits and TTL
     digits, digits_of = format(whole, t), t
   end
@@ -31,7 +39,7 @@ local function write(key, value, head, life, t, was)
       offset, offset_of = format('%d', size), size
     end
     local length = #value
-    if length == size + #digits and call('SETRANGE', key, offset, digits) == length then
+    if length == size + #digits + (loans and #loans or 0) and call('SETRANGE', key, offset, digits) == length then
       written = true
       return true
     end -- otherwise this user may not use SETRANGE; SET returns any other error
@@ -44,7 +52,9 @@ local function write(key, value, head, life, t, was)
     life = ttl
   end
   local answer
-  if value then
+  if loans then
+    answer = call('SET', key, head .. digits .. loans, 'PX', life + 2500)
+  elseif value then
     answer = call('SET', key, head .. digits, 'PX', life)
   else
     answer = call('SET', key, head .. digits, 'PX', life, 'NX')

@@ -1,0 +1,146 @@
+//go:build unix
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/chain/denycache"
+	"stint/fleet/lease"
+	"stint/internal/testkit"
+	"stint/store/redis"
+)
+
+// BenchmarkLeasedCost measures what leased keys cost Redis, beside strict ones: nodes get the same
+// requests at random times, in both modes at once, each mode on a Redis of its own. It reports for
+// each limit a second, number of nodes, and rate of a key on each node
+//
+//	cpu        processor time of Redis, as a part of that with strict
+//	script-us  processor time of its scripts, as a part of that with strict
+//	scripts    number of scripts, as a part of those with strict
+//	served     requests that passed, as a part of those with strict
+func BenchmarkLeasedCost(b *testing.B) {
+	for _, limit := range []uint32{10, 100, 300, 1000, 10_000} {
+		for _, nodes := range []int{1, 3, 8} {
+			for _, rate := range []float64{5, 20, 100, 500, 5000} {
+				load := costLoad{nodes: nodes, keys: max(1, min(6, int(2000/rate/float64(nodes)))), rate: rate, length: 4 * time.Second}
+				if rate*float64(nodes) > 5000 {
+					continue
+				}
+				load.limit = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: limit, Per: time.Second, Burst: limit})
+				b.Run(fmt.Sprintf("limit=%d/nodes=%d/rate=%v", limit, nodes, rate), func(b *testing.B) {
+					strict, leased := newCostFleet(b, &load, stint.Strict), newCostFleet(b, &load, stint.Leased)
+					for b.Loop() {
+						load.run(strict, leased)
+					}
+					b.ReportMetric(0, "ns/op")
+					b.ReportMetric(leased.time()/strict.time(), "script-us")
+					b.ReportMetric(leased.calls()/strict.calls(), "scripts")
+					b.ReportMetric(leased.cpu()/strict.cpu(), "cpu")
+					b.ReportMetric(float64(leased.passed.Load())/float64(strict.passed.Load()), "served")
+				})
+			}
+		}
+	}
+}
+
+type costLoad struct {
+	limit       *stint.Limit
+	nodes, keys int
+	rate        float64 // requests a second for each key on each node
+	length      time.Duration
+}
+
+// costFleet are nodes of one mode and their Redis.
+type costFleet struct {
+	server *testkit.RedisServer
+	mode   stint.Coordination
+	nodes  []stint.Store
+	passed atomic.Int64
+	used   time.Duration
+}
+
+func newCostFleet(b *testing.B, l *costLoad, mode stint.Coordination) *costFleet {
+	f := &costFleet{server: testkit.StartRedis(b), mode: mode}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range l.nodes {
+		shared, err := redis.Open(f.server.URL(), redis.Options{})
+		testkit.Must(b, err)
+		denials := denycache.New(shared, denycache.Options{Notices: shared})
+		all.Go(func() { denials.Run(ctx) })
+		store := stint.Store(denials)
+		if mode == stint.Leased {
+			leased := lease.New(store, lease.Options{Part: shared.Part})
+			all.Go(func() { leased.Run(ctx) })
+			store = leased
+		}
+		f.nodes = append(f.nodes, store)
+		b.Cleanup(shared.Close)
+	}
+	b.Cleanup(func() { cancel(); all.Wait() })
+	time.Sleep(200 * time.Millisecond) // until notices arrive
+	f.server.Do("CONFIG", "RESETSTAT")
+	f.used = f.server.CPU()
+	return f
+}
+
+// run sends the requests of all nodes to all fleets.
+func (l *costLoad) run(fleets ...*costFleet) {
+	var all sync.WaitGroup
+	end := time.Now().Add(l.length)
+	for node := range l.nodes {
+		all.Go(func() {
+			at := time.Now()
+			for {
+				at = at.Add(time.Duration(rand.ExpFloat64() / l.rate / float64(l.keys) * float64(time.Second)))
+				if at.After(end) {
+					return
+				}
+				time.Sleep(time.Until(at)) // clients do not wait for answers
+				key := stint.Key(fmt.Sprint(rand.IntN(l.keys)))
+				for _, f := range fleets {
+					all.Go(func() { f.ask(node, key, l.limit) })
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (f *costFleet) ask(node int, key stint.Key, limit *stint.Limit) {
+	take := stint.Take{Key: key, Limit: limit, Cost: 1}
+	if f.mode == stint.Leased {
+		take.Handling = &stint.Handling{Terms: &stint.Terms{Coordination: stint.Leased}}
+	}
+	call := stint.Call{Takes: []stint.Take{take}}
+	if err := f.nodes[node].Decide(context.Background(), &call); err == nil && call.Results[0].Allowed {
+		f.passed.Add(1)
+	}
+}
+
+// cpu returns the processor time of the server, without that of one that does nothing.
+func (f *costFleet) cpu() float64 { return (f.server.CPU() - f.used).Seconds() }
+
+func (f *costFleet) calls() float64 { n, _ := f.stats(); return n }
+func (f *costFleet) time() float64  { _, n := f.stats(); return n }
+
+// stats returns the number of scripts and their microseconds.
+func (f *costFleet) stats() (calls, usec float64) {
+	for line := range strings.Lines(f.server.Do("INFO", "commandstats")) {
+		var n, us float64
+		name, rest, _ := strings.Cut(line, ":")
+		if _, err := fmt.Sscanf(rest, "calls=%f,usec=%f", &n, &us); err == nil && strings.HasPrefix(name, "cmdstat_eval") {
+			calls, usec = calls+n, usec+us
+		}
+	}
+	return calls, usec
+}

@@ -1,0 +1,97 @@
+package members_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stint/fleet/gossip"
+	"stint/fleet/gossip/members"
+	"stint/internal/testkit"
+	"stint/internal/text"
+)
+
+// lonely is a node that may find no other one.
+type lonely struct {
+	*members.Members
+	log *text.OutputBuffer
+
+	mu      sync.Mutex
+	changes []bool
+}
+
+func (l *lonely) seen() []bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]bool(nil), l.changes...)
+}
+
+// startLonely starts a node that listens at an address.
+func startLonely(t *testing.T, addr string, alone time.Duration, join ...string) *lonely {
+	t.Helper()
+	l := &lonely{log: new(text.OutputBuffer)}
+	l.Members = members.New(members.Options{
+		Addr: addr, Join: join, Alone: alone, Log: slog.New(slog.NewTextHandler(l.log, nil)),
+		OnAlone: func(alone bool) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.changes = append(l.changes, alone)
+		},
+	})
+	s := gossip.New(l.Members, gossip.StoreOptions{Alone: l.Alone})
+	testkit.Must(t, s.Start())
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return l
+}
+
+// A node that finds none of the others is alone, until one is there; not again when that one stops.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	const soon = time.Millisecond
+	other := testkit.Address(t)
+	a := startLonely(t, "127.0.0.1:0", soon, other)
+	until(t, "it is alone", a.Alone)
+	if log := a.log.String(); !strings.Contains(log, "not ready") || !strings.Contains(log, other) {
+		t.Errorf("%s", log)
+	}
+	list := members.New(members.Options{Addr: other})
+	testkit.Must(t, list.Open(gossip.New(nil, gossip.StoreOptions{})))
+	until(t, "it has found the other one", func() bool { return !a.Alone() })
+	list.Close()
+	until(t, "the other one left", func() bool { return bytes.Contains([]byte(a.log.String()), []byte("a node left")) })
+	<-time.After(2500 * time.Millisecond) // it looks each second
+	if got := a.seen(); a.Alone() || len(got) != 2 || !got[0] || got[1] {
+		t.Errorf("alone: %v, told %v", a.Alone(), got)
+	}
+}
+
+// A node without others is not alone; one whose others have no address is.
+func TestAloneAmongNone(t *testing.T) {
+	t.Parallel()
+	free := testkit.Address(t)
+	_, port, err := net.SplitHostPort(testkit.Address(t))
+	testkit.Must(t, err)
+	none := startLonely(t, "127.0.0.1:0", time.Millisecond)
+	own := startLonely(t, free, time.Millisecond, free)
+	everywhere := startLonely(t, "0.0.0.0:"+port, time.Millisecond, "127.0.0.1:"+port)
+	off := startLonely(t, "127.0.0.1:0", 0, testkit.Address(t))
+	unknown := startLonely(t, "127.0.0.1:0", time.Millisecond, "nobody.invalid:7946")
+	until(t, "it is alone", unknown.Alone)
+	<-time.After(2500 * time.Millisecond) // they look each second
+	for name, l := range map[string]*lonely{"no others": none, "its own address": own, "all its addresses": everywhere, "off": off} {
+		if l.Alone() || len(l.seen()) > 0 {
+			t.Errorf("%s: alone\n%s", name, l.log.String())
+		}
+	}
+}

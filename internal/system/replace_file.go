@@ -1,0 +1,69 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ReplaceFile writes a file that only its owner may read (mode 0600). It writes name.tmp in the
+// same folder, syncs it to disk, and then renames it to name. Whatever happens meanwhile, even a
+// crash of the machine, the file contains what it had before or all that write wrote. If name is a
+// link, ReplaceFile replaces the file that the link leads to. Only one process at a time may
+// replace a file.
+func ReplaceFile(name string, write func(io.Writer) error) error {
+	name, err := LinkTarget(name)
+	if err != nil {
+		return err
+	}
+	temporary := name + ".tmp"
+	if err := writeNew(temporary, write); err != nil {
+		return err
+	}
+	if err = os.Rename(temporary, name); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	if err = syncFolder(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("saved, but a crash of the machine may undo it: %w", err)
+	}
+	return nil
+}
+
+// writeNew writes a new file, and removes the file on an error.
+func writeNew(name string, write func(io.Writer) error) error {
+	// A crash may have left the file. If it is a link, this removes the link and not its target.
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
+}
+
+// RemoveFile removes a file so that a crash of the machine does not bring it back.
+func RemoveFile(name string) error {
+	if err := os.Remove(name); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(name))
+}
+
+// syncFolder syncs the names in a folder to disk.
+func syncFolder(name string) error {
+	folder, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

@@ -1,0 +1,62 @@
+package limiter
+
+import (
+	"errors"
+
+	"stint"
+)
+
+// AtMostError is the error of a request whose Op is stint.AskAtMost, if not all limits that match it
+// can be charged fewer units than it asks for. Nothing was charged.
+type AtMostError struct{ Problem string }
+
+// Error returns the problem.
+func (e *AtMostError) Error() string { return e.Problem }
+
+// checkAtMost returns an error if a limit of the request cannot be charged fewer units than it asks
+// for.
+func (v *Verdict) checkAtMost(req *Request) error {
+	if req.Op != stint.AskAtMost {
+		return nil
+	}
+	for i, n := range v.taken {
+		t, name := &v.call.Takes[i], "the limit"
+		if n >= 0 && v.Asked[n].Rule != nil {
+			name = "rule " + v.Asked[n].Rule.Name
+			if v.Asked[n].Rule.Elastic != nil {
+				return &AtMostError{name + " is elastic, and its units come from two limits"}
+			}
+		}
+		if t.Op == stint.AskAtMost && t.Limit.ForStores().Overdraws() {
+			return &AtMostError{name + " overdraws: it is charged the whole cost, whatever is left"}
+		}
+	}
+	return nil
+}
+
+// explainAtMost returns the error of a store, or why a request of at most its cost is wrong.
+func explainAtMost(req *Request, err error) error {
+	if req.Op == stint.AskAtMost && errors.Is(err, stint.ErrMixedLimits) {
+		return &AtMostError{"two descriptors take from the same key"}
+	}
+	return err
+}
+
+// concludeAtMost sets how many units a request of at most its cost was charged: where no limit
+// bounds it, all of them.
+func (v *Verdict) concludeAtMost(req *Request) {
+	if req.Op != stint.AskAtMost || !v.Allowed {
+		return
+	}
+	if v.Charged == 0 {
+		v.Charged = stint.MaxCost
+		for i := range req.Descriptors {
+			v.Charged = min(v.Charged, req.Descriptors[i].Cost)
+		}
+	}
+	for i := range v.Results {
+		if d := &v.Results[i]; d.Allowed && d.Charged == 0 {
+			d.Charged = v.Charged
+		}
+	}
+}

@@ -1,0 +1,23 @@
+-- Reads the loans of a state for scripts that decide takes of nodes that hold none of them. It is
+-- the first part of these; lend.lua describes loans.
+
+-- lent_units returns how many units are lent, given the end of a state, from its tilde, and when
+-- the first of them are written off: never if none are lent. It returns nil if decide.lua must
+-- update the loans first: a loan is to be written off, or was made by a clock that was ahead, or they
+-- are of another epoch than epoch, the beginning of its text; nil: any.
+local function lent_units(loans, now, epoch)
+  local start = string.match(loans, '^~%d+ %d+()')
+  if not start or epoch and string.sub(loans, 2, #epoch + 1) ~= epoch then
+    return nil
+  end
+  local sum, first = 0, nil
+  for lent, at in string.gmatch(string.sub(loans, start), ' %d+ %d+ (%d+) %d+ (%d+)') do
+    at = at + 2500000
+    if at <= now or at > now + 7500000 then
+      return nil
+    end
+    sum, first = sum + lent, first or at
+  end
+  return sum, sum > 0 and first or math.huge
+end
+
