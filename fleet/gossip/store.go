@@ -123,7 +123,7 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 func (s *Store) lacksCounts() bool { return s.alone != nil && s.alone() }
 
 // isNew reports whether a take is one that policies decide, and undoes nothing.
-func isNew(t *stint.Take) bool { return t.Op == stint.Ask || t.Op == stint.Force }
+func isNew(t *stint.Take) bool { return t.Op.Asks() || t.Op == stint.Force }
 
 // undoesPolicy reports whether a take undoes a decision of a policy.
 func undoesPolicy(t *stint.Take) bool { return t.Undo != nil && t.Undo.Degraded }
