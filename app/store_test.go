@@ -88,22 +88,32 @@ func TestRedisComesAndGoes(t *testing.T) {
 	}
 }
 
-// A Redis that answers but cannot count (a replica, or full memory) is logged at the start, even
-// without requests, and otherwise after one failed call. One that fails only some calls is logged
-// as such.
+// onPolicies starts a service of the rules of policies, with a store.
+func onPolicies(t *testing.T, server *testkit.RedisServer) *service {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, policies)
+	return start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
+}
+
+// A Redis that answers but cannot count is logged at the start, even without requests: a replica.
 func TestRedisThatCannotWrite(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartRedis(t)
 	server.Do("REPLICAOF", "127.0.0.1", "1")
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	write(t, file, policies)
-	s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, server.URL(), patient })
+	s := onPolicies(t, server)
 	at := s.log.await(t, 0, "the store cannot be used", "READONLY", "hint=\"")
 	if s.metric("stint_store_available") != 0 {
 		t.Error("a replica is available")
 	}
 	server.Do("REPLICAOF", "NO", "ONE")
-	at = s.log.await(t, at, "the store is back")
+	s.log.await(t, at, "the store is back")
+}
+
+// A Redis that ceases to count is logged after one failed call, and one that fails only some calls
+// is logged as such.
+func TestRedisThatCannotWriteNow(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []struct {
 		problem, told   string
 		prepare, repair []string
@@ -111,20 +121,25 @@ func TestRedisThatCannotWrite(t *testing.T) {
 		{"OOM", "the store cannot be used", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
 		{"NOPERM", "the store fails some calls", []string{"ACL", "SETUSER", "default", "resetkeys", "~*probe"}, []string{"ACL", "SETUSER", "default", "~*"}},
 	} {
-		server.Do(fault.prepare...)
-		if body := s.check("login"); !strings.Contains(body, `"degraded":true`) {
-			t.Errorf("%s: %s", fault.problem, body)
-		}
-		at = s.log.await(t, at, fault.told, fault.problem, "hint=\"")
-		testkit.Until(t, "/readyz says so", func() bool {
-			s.check("login")
-			_, _, ready := s.get("admin", "/readyz")
-			return strings.Contains(ready, fault.problem)
-		})
-		server.Do(fault.repair...)
-		testkit.Until(t, "it is not said any more", func() bool {
-			_, _, ready := s.get("admin", "/readyz")
-			return strings.Contains(ready, `"error":""`) && strings.Contains(s.check("free"), `"degraded":false`)
+		t.Run(fault.problem, func(t *testing.T) {
+			t.Parallel()
+			server := testkit.StartRedis(t)
+			s := onPolicies(t, server)
+			server.Do(fault.prepare...)
+			if body := s.check("login"); !strings.Contains(body, `"degraded":true`) {
+				t.Errorf("%s: %s", fault.problem, body)
+			}
+			s.log.await(t, 0, fault.told, fault.problem, "hint=\"")
+			testkit.Until(t, "/readyz says so", func() bool {
+				s.check("login")
+				_, _, ready := s.get("admin", "/readyz")
+				return strings.Contains(ready, fault.problem)
+			})
+			server.Do(fault.repair...)
+			testkit.Until(t, "it is not said any more", func() bool {
+				_, _, ready := s.get("admin", "/readyz")
+				return strings.Contains(ready, `"error":""`) && strings.Contains(s.check("free"), `"degraded":false`)
+			})
 		})
 	}
 }

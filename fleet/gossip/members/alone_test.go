@@ -1,4 +1,4 @@
-package members_test
+package members
 
 import (
 	"bytes"
@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"stint/fleet/gossip"
-	"stint/fleet/gossip/members"
 	"stint/internal/testkit"
 	"stint/internal/text"
 )
 
 // lonely is a node that may find no other one.
 type lonely struct {
-	*members.Members
+	*Members
 	log *text.OutputBuffer
 
 	mu      sync.Mutex
@@ -35,7 +34,7 @@ func (l *lonely) seen() []bool {
 func startLonely(t *testing.T, addr string, alone time.Duration, join ...string) *lonely {
 	t.Helper()
 	l := &lonely{log: new(text.OutputBuffer)}
-	l.Members = members.New(members.Options{
+	l.Members = New(Options{
 		Addr: addr, Join: join, Alone: alone, Log: slog.New(slog.NewTextHandler(l.log, nil)),
 		OnAlone: func(alone bool) {
 			l.mu.Lock()
@@ -43,6 +42,7 @@ func startLonely(t *testing.T, addr string, alone time.Duration, join ...string)
 			l.changes = append(l.changes, alone)
 		},
 	})
+	l.joinAlone = 50 * time.Millisecond
 	s := gossip.New(l.Members, gossip.StoreOptions{Alone: l.Alone})
 	testkit.Must(t, s.Start())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -61,16 +61,16 @@ func TestAlone(t *testing.T) {
 	const soon = time.Millisecond
 	other := testkit.Address(t)
 	a := startLonely(t, "127.0.0.1:0", soon, other)
-	until(t, "it is alone", a.Alone)
+	testkit.Until(t, "it is alone", a.Alone)
 	if log := a.log.String(); !strings.Contains(log, "not ready") || !strings.Contains(log, other) {
 		t.Errorf("%s", log)
 	}
-	list := members.New(members.Options{Addr: other})
+	list := New(Options{Addr: other})
 	testkit.Must(t, list.Open(gossip.New(nil, gossip.StoreOptions{})))
-	until(t, "it has found the other one", func() bool { return !a.Alone() })
+	testkit.Until(t, "it has found the other one", func() bool { return !a.Alone() })
 	list.Close()
-	until(t, "the other one left", func() bool { return bytes.Contains([]byte(a.log.String()), []byte("a node left")) })
-	<-time.After(2500 * time.Millisecond) // it looks each second
+	testkit.Until(t, "the other one left", func() bool { return bytes.Contains([]byte(a.log.String()), []byte("a node left")) })
+	<-time.After(10 * a.joinAlone)
 	if got := a.seen(); a.Alone() || len(got) != 2 || !got[0] || got[1] {
 		t.Errorf("alone: %v, told %v", a.Alone(), got)
 	}
@@ -87,8 +87,8 @@ func TestAloneAmongNone(t *testing.T) {
 	everywhere := startLonely(t, "0.0.0.0:"+port, time.Millisecond, "127.0.0.1:"+port)
 	off := startLonely(t, "127.0.0.1:0", 0, testkit.Address(t))
 	unknown := startLonely(t, "127.0.0.1:0", time.Millisecond, "nobody.invalid:7946")
-	until(t, "it is alone", unknown.Alone)
-	<-time.After(2500 * time.Millisecond) // they look each second
+	testkit.Until(t, "it is alone", unknown.Alone)
+	<-time.After(10 * none.joinAlone)
 	for name, l := range map[string]*lonely{"no others": none, "its own address": own, "all its addresses": everywhere, "off": off} {
 		if l.Alone() || len(l.seen()) > 0 {
 			t.Errorf("%s: alone\n%s", name, l.log.String())

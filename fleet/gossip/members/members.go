@@ -71,7 +71,8 @@ type Members struct {
 	list        *memberlist.Memberlist
 	to          gossip.Receiver
 	refused     atomic.Uint64
-	sendTimeout time.Duration // timeout of a message; the constant sending, shorter in tests
+	sendTimeout time.Duration // timeout of a message; shorter in tests
+	joinAlone   time.Duration // between attempts to join while this node is alone; shorter in tests
 	alone       atomic.Bool   // see Alone
 
 	mu      sync.RWMutex // guards the fields below
@@ -105,7 +106,7 @@ func New(o Options) *Members {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Members{o: o, sendTimeout: sendTimeout, peers: make(map[uint64]*peer), hosts: make(map[string]bool)}
+	return &Members{o: o, sendTimeout: sendTimeout, joinAlone: joinAlone, peers: make(map[uint64]*peer), hosts: make(map[string]bool)}
 }
 
 // Open implements [gossip.Peers].
@@ -238,7 +239,7 @@ func (m *Members) Foreign(id uint64) {
 
 // Run looks for other nodes until ctx is done.
 func (m *Members) Run(ctx context.Context) {
-	soon := time.NewTicker(joinAlone)
+	soon := time.NewTicker(m.joinAlone)
 	defer soon.Stop()
 	last := time.Now()
 	for {
