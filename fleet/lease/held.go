@@ -16,14 +16,14 @@ type held struct {
 	remaining int64 // at the store, at its answer
 	answered  int64 // time of the answer, by the monotonic clock
 	at        stint.Instant
-	reset     int64 // when the full limit is available again, by the monotonic clock
+	reset     time.Duration // until the full limit is available again, from the answer on
 }
 
 // heldOf returns the units that an answer of the store lent.
 func heldOf(units int64, until Moment, said *stint.Decision, now Moment) *held {
 	h := &held{
 		until: until, limit: said.Limit, remaining: said.Remaining, answered: now.Mono,
-		at: said.At, reset: now.Mono + int64(said.ResetAfter),
+		at: said.At, reset: said.ResetAfter,
 	}
 	h.left.Store(units * unit)
 	return h
@@ -59,11 +59,12 @@ func (h *held) spend(cost uint32, now Moment, d *stint.Decision) bool {
 // show fills in the decision of a take that passed, or of a peek, with left units on this node.
 // Remaining is an estimate: the units at the store when it last answered, and those on this node.
 func (h *held) show(left int64, now Moment, d *stint.Decision) {
-	d.At = h.at + stint.Instant(max(0, now.Mono-h.answered)/int64(time.Microsecond))
+	ago := max(0, now.Mono-h.answered) / int64(time.Microsecond)
+	d.At = h.at + stint.Instant(ago) // in the same whole microseconds as ResetAfter: a refund finds its window by their sum
 	d.Allowed, d.Degraded, d.Over = true, false, false
 	d.Limit, d.Remaining = h.limit, min(h.limit, h.remaining+left)
 	d.Charged, d.Debt, d.RetryAfter, d.Delay = 0, 0, 0, 0
-	d.ResetAfter = time.Duration(max(0, h.reset-now.Mono))
+	d.ResetAfter = max(0, h.reset-time.Duration(ago)*time.Microsecond)
 }
 
 // giveBack undoes a spend. If the units were reported or replaced meanwhile, they stay spent.

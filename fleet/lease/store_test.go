@@ -93,6 +93,32 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// A take of a window that the node decided is given back in full, at whatever part of a microsecond
+// the node decided it.
+func TestRefund(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer})
+	synctest.Test(t, func(t *testing.T) {
+		f, local := start(t, 1), 0
+		for i := range 500 {
+			pass(time.Millisecond + 567*time.Nanosecond)
+			asks := f.Nodes[0].Stats().Asks
+			one := take("a", limit, 1)
+			d := f.Decide(t, 0, one)[0]
+			if f.Nodes[0].Stats().Asks == asks {
+				local++
+			}
+			if i%4 == 0 {
+				one.Op, one.Undo = stint.Refund, &d
+				f.Decide(t, 0, one)
+			}
+		}
+		pass(time.Second) // until the node has returned its units
+		if d := f.Decide(t, 0, take("a", limit, 0))[0]; d.Remaining != 625 || local < 300 {
+			t.Errorf("%d remain, want 625; %d takes were decided here", d.Remaining, local)
+		}
+	})
+}
+
 var fast = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10_000, Per: time.Second, Burst: 1000})
 
 // pass lets time pass, in a bubble.
