@@ -116,7 +116,7 @@ func TestUndecodableWhole(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &testkit.UndecodableStore{Store: memory.New(memory.Options{}), Bad: func(key stint.Key) bool { return key == "bad" }}
 				f := testkit.StartFleet(t, server, 1, func(s stint.Store) *lease.Store { return lease.New(s, lease.Options{}) })
-				for range 300 {
+				for range 310 { // not a multiple of the ticks, so that no report is in flight
 					pass(time.Millisecond)
 					f.Decide(t, 0, take("held", fast, 1))
 				}
