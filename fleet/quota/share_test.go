@@ -13,6 +13,7 @@ import (
 	"stint"
 	"stint/fleet/quota"
 	"stint/internal/limits"
+	"stint/internal/testkit"
 	"stint/store/memory"
 )
 
@@ -524,4 +525,41 @@ func TestAtMostTogether(t *testing.T) {
 	if k, l := f.take(rule, "k", 0), f.take(rule, "l", 0); k.Remaining != 9 || l.Remaining != 89 {
 		t.Errorf("%d and %d are left, want 9 and 89", k.Remaining, l.Remaining)
 	}
+}
+
+// If the store fails while a denied call is decided again, nothing stays charged, and the error says
+// so; if it keeps failing, the error is ErrUnknown.
+func TestAtMostFails(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		f, rule := newFixture(t), divided(10)
+		s := quota.New(&failing{Store: f, keeps: keeps}, quota.Options{Clock: func() stint.Instant { return f.now }})
+		testkit.Must(t, s.Change(t.Context(), []*stint.Terms{rule}))
+		one := ask(rule, "k", 30)
+		one.Op = stint.AskAtMost
+		two, apart := one, stint.Take{Key: "apart", Limit: stint.MustLimit(spec), Cost: 4, Independent: true}
+		two.Key = "l"
+		testkit.Decide(t, &failing{Store: f}, stint.Take{Key: "k", Limit: rule.Rest, Cost: 80})
+		err := s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{one, two, apart}})
+		left := testkit.Decide(t, &failing{Store: f}, stint.Take{Key: "apart", Limit: apart.Limit})[0].Remaining
+		if !errors.Is(err, errAway) || errors.Is(err, stint.ErrUnknown) != keeps || (left == 100) == keeps {
+			t.Errorf("keeps failing %v: %v, %d left", keeps, err, left)
+		}
+	}
+}
+
+// failing is a store whose second call fails, or all after the first.
+type failing struct {
+	stint.Store
+	calls int
+	keeps bool
+}
+
+var errAway = errors.New("away")
+
+// Decide is part of stint.Store.
+func (f *failing) Decide(ctx context.Context, call *stint.Call) error {
+	if f.calls++; f.calls == 2 || f.calls > 2 && f.keeps {
+		return errAway
+	}
+	return f.Store.Decide(ctx, call)
 }

@@ -124,6 +124,9 @@ func (s *Store) decideOne(ctx context.Context, call *stint.Call) error {
 		again.Takes, of = append(again.Takes, t), append(of, i)
 	}
 	if err := s.decide(ctx, &again); err != nil {
+		if transaction.Undecodable(err) == nil {
+			err = s.giveBack(ctx, call, err)
+		}
 		return transaction.Renumber(err, of)
 	}
 	for n, i := range of {
@@ -133,6 +136,27 @@ func (s *Store) decideOne(ctx context.Context, call *stint.Call) error {
 		transaction.SetCharged(call, 1)
 	}
 	return nil
+}
+
+// giveBack gives back what the Independent takes of a denied call were charged, because the call
+// fails with err, and returns the error of the call.
+func (s *Store) giveBack(ctx context.Context, call *stint.Call, err error) error {
+	var charged transaction.Charges
+	charged.Add(0, call, nil)
+	back := stint.Call{At: call.At}
+	for _, c := range charged.Refunds(nil) {
+		back.Takes = append(back.Takes, transaction.Refund(*c.Take, c.Cost, c.By))
+	}
+	failed := false
+	if len(back.Takes) > 0 {
+		ctx, cancel := transaction.UndoContext(ctx)
+		defer cancel()
+		failed = s.decide(ctx, &back) != nil
+	}
+	if failed || charged.Lasting {
+		return fmt.Errorf("quota: %w: %w", stint.ErrUnknown, err)
+	}
+	return err
 }
 
 // divided reports whether any take has a divided limit.
