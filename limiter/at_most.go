@@ -27,7 +27,11 @@ func (v *Verdict) checkAtMost(req *Request) error {
 				return &AtMostError{name + " is elastic, and its units come from two limits"}
 			}
 		}
-		if t.Op == stint.AskAtMost && t.Limit.ForStores().Overdraws() {
+		switch {
+		case t.Op != stint.AskAtMost || !t.Limit.ForStores().Overdraws():
+		case n >= 0 && v.Asked[n].tallied:
+			return &AtMostError{name + " counts denied requests too, as envoyproxy/ratelimit does: it is charged the whole cost, whatever is left"}
+		default:
 			return &AtMostError{name + " overdraws: it is charged the whole cost, whatever is left"}
 		}
 	}

@@ -2,9 +2,12 @@ package limiter
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"stint"
+	"stint/internal/limits"
 )
 
 const atMostRules = `
@@ -149,8 +152,15 @@ func TestAtMostErrors(t *testing.T) {
 		}
 	}
 	var v Verdict
+	plain, tallied := stint.MustLimit(stint.Spec{Requests: 5, Per: time.Hour}), atMost(3, "team", "x")
+	tallied.Descriptors[0].Limit, tallied.Descriptors[0].Tally = plain, limits.CountingDenied(plain)
+	var wrong *AtMostError
+	err := newLimiter(t, "atomic: false\n"+atMostRules[1:], nil).Decide(ctx, tallied, &v)
+	if !errors.As(err, &wrong) || !strings.Contains(wrong.Problem, "counts denied requests too") {
+		t.Errorf("%v", err)
+	}
 	limit := stint.MustLimit(stint.Spec{Requests: 5, Per: stint.MaxPer, Overdraw: true})
-	err := newLimiter(t, atMostRules, nil).DecideInline(ctx, "k", limit, &Request{Op: stint.AskAtMost, Descriptors: []Descriptor{{Cost: 3}}}, &v)
+	err = newLimiter(t, atMostRules, nil).DecideInline(ctx, "k", limit, &Request{Op: stint.AskAtMost, Descriptors: []Descriptor{{Cost: 3}}}, &v)
 	if wrong, ok := errors.AsType[*AtMostError](err); !ok || wrong.Error() != "the limit overdraws: it is charged the whole cost, whatever is left" {
 		t.Errorf("%v", err)
 	}
