@@ -139,6 +139,11 @@ var layers = []layer{
 		"rules decide without knowing how files are read, so that a program without files links no parser",
 	},
 	{
+		[]string{"records/apikey"},
+		[]string{"internal/..."},
+		"a key is made and checked without knowing whose it is",
+	},
+	{
 		[]string{"load"},
 		nil,
 		"how busy something is says whoever knows; limiter is given a function that tells",
