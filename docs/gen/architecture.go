@@ -43,6 +43,7 @@ var levels = []level{
 	}},
 	{"rules, stores", []box{
 		{"rule", "", "rule files"},
+		{"records", "", "plans, bans, keys"},
 		{"store/memory", "", "in this process"},
 		{"store/redis", "", "shared"},
 		{"store/memcached", "", "shared"},

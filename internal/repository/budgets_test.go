@@ -21,7 +21,7 @@ var (
 	parameterBudget = budget{"parameters of a constructor", 3, 4, "more of them become a struct with names"}
 	methodBudget    = budget{"methods in an interface", 3, 5, "a small interface can be implemented by a stranger"}
 	readmeBudget    = budget{"lines in the README", 150, 250, "the rest lives in docs"}
-	treeBudget      = budget{"packages", 100, 100, "a stranger finds a thing by the layout alone"}
+	treeBudget      = budget{"packages", 80, 100, "a stranger finds a thing by the layout alone"}
 	internalBudget  = budget{"folders in internal", 12, 12, "helpers stand together by noun"}
 )
 

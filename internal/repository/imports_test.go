@@ -139,6 +139,11 @@ var layers = []layer{
 		"rules decide without knowing how files are read, so that a program without files links no parser",
 	},
 	{
+		[]string{"records"},
+		[]string{".", "records/apikey", "internal/..."},
+		"records are looked up by their names; what they mean for a request is decided by who asks",
+	},
+	{
 		[]string{"records/apikey"},
 		[]string{"internal/..."},
 		"a key is made and checked without knowing whose it is",

@@ -1,0 +1,11 @@
+// Package records keeps what operators set for single clients while a service runs: subjects with
+// their plans, overrides of rules, bans, and API keys.
+//
+// A subject is an entry of a descriptor, written KEY=VALUE, such as user=42. An [Override] gives a
+// subject, or all subjects that match a pattern, other numbers for one rule. A [Ban] denies all
+// requests of a subject, an address or a network. Overrides, bans and API keys can have an end. A
+// record is in force until that second, and every function takes the current time as an argument.
+//
+// A record with a fault is refused with an [*Error], which says what is wrong, where, and what to
+// do. All faults are found before anything is written.
+package records

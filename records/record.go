@@ -1,0 +1,163 @@
+package records
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"stint/internal/text"
+)
+
+// Kind is a kind of records.
+type Kind string
+
+// The kinds of records.
+const (
+	Subjects  Kind = "subject"
+	Overrides Kind = "override"
+	Bans      Kind = "ban"
+	APIKeys   Kind = "key"
+)
+
+// ID identifies a record. Names are unique among the records of a kind.
+type ID struct {
+	Kind Kind   `json:"kind"`
+	Name string `json:"name"`
+}
+
+// String returns the ID for messages, such as `ban 10.0.0.0/8`.
+func (id ID) String() string {
+	if target, rule, both := strings.Cut(id.Name, separator); both && id.Kind == Overrides {
+		return string(id.Kind) + " " + shorten(target) + " of " + shorten(rule)
+	}
+	return string(id.Kind) + " " + shorten(id.Name)
+}
+
+// Record is a [Subject], an [Override], a [Ban] or an [APIKey].
+type Record interface {
+	// ID returns the kind and the name of the record. A record replaces the one with its ID.
+	ID() ID
+
+	// check returns the first fault of the record. It writes the record as it is to be stored, for
+	// example times in whole seconds.
+	check(c *checks) (Record, *Error)
+}
+
+// checks are what a record is checked against.
+type checks struct {
+	now     time.Time
+	trusted []netip.Prefix // trusted proxies
+	force   bool           // accept bans of many clients
+}
+
+// The longest texts of a record, in bytes.
+const (
+	MaxSubject = 1 << 10 // a subject or a pattern
+	MaxName    = 256     // the name of a rule, a plan or a group
+	MaxText    = 4 << 10 // notes, and the reason of a change
+	MaxGroups  = 64      // groups of a subject
+)
+
+// fault returns an Error about a field of a record.
+func (id ID) fault(field, problem, hint string) *Error {
+	return &Error{Where: id.String() + ": " + field, Problem: problem, Hint: hint}
+}
+
+// checkSubject checks a text KEY=VALUE.
+func (id ID) checkSubject(field, subject string) *Error {
+	if err := id.checkEntry(field, subject); err != nil {
+		return err
+	}
+	if strings.Contains(subject, "*") {
+		return id.fault(field, shorten(subject)+" has a star, which only patterns of overrides have", "name one subject, or make an override")
+	}
+	return nil
+}
+
+// checkEntry checks a subject or a pattern, except for its stars.
+func (id ID) checkEntry(field, subject string) *Error {
+	const example = "write KEY=VALUE as in a descriptor, such as user=42"
+	switch key, value, both := strings.Cut(subject, "="); {
+	case subject == "":
+		return id.fault(field, "missing", example)
+	case len(subject) > MaxSubject:
+		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(subject), MaxSubject), "use a shorter identifier of the client, such as its account number")
+	case !both, key == "", value == "":
+		return id.fault(field, shorten(subject)+" is no entry", example)
+	case !printable(subject):
+		return id.fault(field, text.Quote(subject)+" has control characters or is not UTF-8", "check the encoding of the input")
+	}
+	return nil
+}
+
+// checkName checks the name of a rule, a plan or a group.
+func (id ID) checkName(field, name string) *Error {
+	switch {
+	case len(name) > MaxName:
+		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(name), MaxName), "use a shorter name")
+	case !printable(name):
+		return id.fault(field, text.Quote(name)+" has control characters or is not UTF-8", "check the encoding of the input")
+	}
+	return nil
+}
+
+// checkText checks notes or a reason, which may have several lines.
+func (id ID) checkText(field, words string) *Error {
+	switch {
+	case len(words) > MaxText:
+		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(words), MaxText), "shorten it, and refer to a ticket")
+	case !printable(strings.NewReplacer("\n", "", "\r", "", "\t", "").Replace(words)):
+		return id.fault(field, "has control characters or is not UTF-8", "check the encoding of the input")
+	}
+	return nil
+}
+
+// lastYear is the last year that has four digits.
+const lastYear = 9999
+
+// checkUntil checks the end of a record and removes the fraction of a second. The zero time means
+// that the record has no end.
+func (id ID) checkUntil(field string, until *time.Time, now time.Time) *Error {
+	if until.IsZero() {
+		*until = time.Time{}
+		return nil
+	}
+	*until = until.UTC().Truncate(time.Second)
+	switch {
+	case !until.After(now):
+		return id.fault(field, fmt.Sprintf("%s is not in the future; it is %s now", until.Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
+			"name a later time, or delete the record to end it now")
+	case until.Year() > lastYear:
+		return id.fault(field, "after the year 9999", "leave it out for a record without an end")
+	}
+	return nil
+}
+
+// firstFault returns the first of several results of checks that is a fault.
+func firstFault(faults ...*Error) *Error {
+	for _, fault := range faults {
+		if fault != nil {
+			return fault
+		}
+	}
+	return nil
+}
+
+// inForce reports whether a record with this end is in force.
+func inForce(until, now time.Time) bool { return until.IsZero() || now.Before(until) }
+
+// printable reports whether a text is UTF-8 without control characters.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// shorten returns a text for messages, cut to 60 bytes.
+func shorten(s string) string {
+	if quoted := text.Quote(s); len(s) > 60 || quoted != `"`+s+`"` {
+		return quoted
+	}
+	return s
+}

@@ -1,0 +1,70 @@
+package records
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// SubjectKind says what a subject is.
+type SubjectKind string
+
+// The kinds of subjects.
+const (
+	User         SubjectKind = "user"
+	Organisation SubjectKind = "organisation"
+	Key          SubjectKind = "key"
+)
+
+// Subject is what is known of a client.
+type Subject struct {
+	Name       string      `json:"subject"`             // KEY=VALUE of an entry, such as user=42
+	Kind       SubjectKind `json:"kind"`                // what it is
+	Plan       string      `json:"plan,omitempty"`      // name of its plan; "" for the default plan
+	Groups     []string    `json:"groups,omitempty"`    // in the order given
+	Notes      string      `json:"notes,omitempty"`     // for operators
+	Subscribed time.Time   `json:"subscribed,omitzero"` // when its subscription began; zero: unknown
+	PlanUntil  time.Time   `json:"plan_until,omitzero"` // when it returns to the default plan; zero: never
+}
+
+// ID returns the subject's kind of record and name.
+func (s Subject) ID() ID { return ID{Subjects, s.Name} }
+
+// PlanAt returns the name of the subject's plan at a time; "" for the default plan.
+func (s *Subject) PlanAt(now time.Time) string {
+	if inForce(s.PlanUntil, now) {
+		return s.Plan
+	}
+	return ""
+}
+
+func (s Subject) check(c *checks) (Record, *Error) {
+	id := s.ID()
+	if err := id.checkSubject("subject", s.Name); err != nil {
+		return nil, err
+	}
+	if s.Kind != User && s.Kind != Organisation && s.Kind != Key {
+		return nil, id.fault("kind", shorten(string(s.Kind))+" is no kind of subject", "write user, organisation or key")
+	}
+	if len(s.Groups) > MaxGroups {
+		return nil, id.fault("groups", fmt.Sprintf("%d groups, at most %d", len(s.Groups), MaxGroups), "use fewer groups")
+	}
+	for i, group := range s.Groups {
+		if group == "" || slices.Contains(s.Groups[:i], group) {
+			return nil, id.fault("groups", shorten(group)+" is empty or there twice", "name each group once")
+		}
+		if err := id.checkName("groups", group); err != nil {
+			return nil, err
+		}
+	}
+	if year := s.Subscribed.Year(); year > lastYear || year < 1 {
+		return nil, id.fault("subscribed", "not between the years 1 and 9999", "correct the date")
+	}
+	if s.Plan == "" && !s.PlanUntil.IsZero() {
+		return nil, id.fault("plan_until", "there is no plan that it could end", "name a plan, or leave it out")
+	}
+	s.Subscribed = s.Subscribed.UTC().Truncate(time.Second)
+	s.Groups = slices.Clone(s.Groups)
+	err := firstFault(id.checkName("plan", s.Plan), id.checkText("notes", s.Notes), id.checkUntil("plan_until", &s.PlanUntil, c.now))
+	return s, err
+}
