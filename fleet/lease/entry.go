@@ -45,10 +45,15 @@ type entry struct {
 	busyRate  float64 // rate when a unit was last requested
 	idleTicks int     // ticks since then
 	grant     uint32  // units of the last answer with any
+
+	lent    bool    // after its last answer the node had units
+	usedAt  int64   // units spent until the last report
+	cost    uint32  // of the last take that the store decided
+	savings float64 // mean number of takes that the node decided for each report
 }
 
 func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
-	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now, rate: stint.LeaseRate, busyRate: stint.LeaseRate}
+	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now, rate: stint.LeaseRate, busyRate: stint.LeaseRate, savings: 2 * leastSavings}
 	e.limit.Store(t.Limit)
 	e.key = e.take.Key
 	e.take.Cost, e.take.Independent = 0, true
@@ -127,6 +132,7 @@ func (e *entry) takeBackLocked() int64 {
 func (e *entry) startReportLocked(a *stint.Loan, n *Node, home int64, want float64, now Moment) {
 	e.inFlight = make(chan struct{})
 	if !e.unanswered {
+		e.updateSavingsLocked()
 		e.seq = n.seq.Add(1)
 		e.asked, e.returned, e.unanswered = now, clip(float64(home)), true
 	}
@@ -136,11 +142,32 @@ func (e *entry) startReportLocked(a *stint.Loan, n *Node, home int64, want float
 	}
 }
 
+// leastSavings is how many takes a report must save. A report costs the store about six times as
+// much as a take: measured by BenchmarkLeasedCost.
+const leastSavings = 6
+
+// updateSavingsLocked updates savings by the units that the last report brought. Takes count as if
+// each cost as much as the last one that the store decided.
+func (e *entry) updateSavingsLocked() {
+	used := e.usedLocked()
+	if e.lent {
+		e.savings += (float64(used-e.usedAt)/float64(max(1, e.cost)) - e.savings) / 4
+	}
+	e.usedAt = used
+}
+
 // clip limits n to the range of the fields of a loan.
 func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// maxStrict is the longest time for which a node asks for no units because the store lent none.
-const maxStrict = 8 * time.Second
+const (
+	// maxStrict is the longest time for which a node asks for no units because the store lent none.
+	maxStrict = 8 * time.Second
+
+	// leastUnpaid and maxUnpaid are the shortest and the longest time for which a node asks for no
+	// units because reports saved too few calls. As long as any node holds units of a key, each
+	// take of the key costs the store more, so all nodes together must try seldom.
+	leastUnpaid, maxUnpaid = 4 * time.Second, 256 * time.Second
+)
 
 // applyLocked applies the answer to a report: the lent units, or that there are none.
 func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
@@ -150,7 +177,8 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 		kept = 0
 	}
 	e.epoch = a.Began
-	if has := kept + int64(a.Grant); has > 0 {
+	has := kept + int64(a.Grant)
+	if e.lent = has > 0; e.lent {
 		e.start = has
 		e.held.Store(heldOf(has, e.asked.Add(a.Lease), d, now))
 	}
@@ -167,7 +195,10 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 	case a.Want > 0 && kept == 0 && a.Grant == 0: // wait longer each time
 		e.strictFor = min(max(2*e.strictFor, ahead/4), maxStrict)
 		e.strict = now.Add(e.strictFor)
-	case a.Grant > 0:
+	case a.Want > 0 && e.savings < leastSavings: // try again later, with a few reports
+		e.strictFor = min(max(2*e.strictFor, leastUnpaid), maxUnpaid)
+		e.strict, e.savings = now.Add(e.strictFor), 1.5*leastSavings
+	case a.Grant > 0 && e.savings >= 2*leastSavings:
 		e.strictFor = 0
 	}
 	e.grant = max(a.Grant, e.grant/2)

@@ -282,6 +282,8 @@ func (n *Node) addReports(req *Request, now Moment) {
 		if a.entry != nil {
 			a.entry.missed.Add(uint64(t.Cost))
 			a.hasReport = n.report(a.entry, &a.loan, t, now)
+		} else if t.Terms().KeptAfterLoss && t.Limit != nil && !t.Limit.ForStores().Lends() {
+			continue // decided as in strict mode: no node has units, and the epoch changes nothing
 		}
 		a.attach(t)
 	}
@@ -314,8 +316,12 @@ func (n *Node) report(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 	if !e.unanswered {
 		home = e.takeBackLocked()
 	}
-	want := max(n.wanted(e), stint.LeaseLeast)
-	if now.since(e.asked) < n.ahead { // the last units were too few
+	e.cost = t.Cost
+	want := max(n.wanted(e), stint.LeaseLeast*float64(t.Cost))
+	switch {
+	case !now.reached(e.strict):
+		want = 0
+	case now.since(e.asked) < n.ahead: // the last units were too few
 		want = max(want, 4*float64(e.grant))
 	}
 	e.startReportLocked(a, n, home, want, now)
@@ -544,14 +550,14 @@ func (n *Node) addReport(req *Request, e *entry, now Moment, release bool) {
 	h, home, want := e.held.Load(), int64(0), 0.0
 	left := h.units()
 	switch extra := int64(n.surplus(e, float64(left))); {
-	case h == nil:
+	case h == nil && now.reached(e.strict):
 		want = n.wanted(e)
 	case left > 0 && (release || e.recall || extra >= left || now.reached(h.until)):
 		home = e.takeBackLocked()
 	case extra > 0:
 		home = h.take(extra)
 		e.start -= home
-	default:
+	case now.reached(e.strict):
 		want = n.wanted(e) - float64(left)
 	}
 	e.startReportLocked(&a.loan, n, home, want, now)

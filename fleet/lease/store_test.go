@@ -136,7 +136,7 @@ func TestNotWorthLending(t *testing.T) {
 		{"5 a second", fast, 200 * time.Millisecond, false},
 		{"20 a second", fast, 50 * time.Millisecond, true},
 		{"of a small limit", stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 63}), 2 * time.Millisecond, false},
-		{"of the smallest that is lent", stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 64}), 2 * time.Millisecond, true},
+		{"of one with enough", stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 200}), 2 * time.Millisecond, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -159,6 +159,41 @@ func TestNotWorthLending(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node whose reports save too few calls asks for no units for some seconds, and then tries again.
+func TestLentTooLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		var wants atomic.Int64
+		few := true
+		f.Store.Seen = func(call *stint.Call) {
+			if a := call.Takes[0].Loan(); a != nil && a.Want > 0 {
+				wants.Add(1)
+				if few {
+					a.Want = 2
+				}
+			}
+		}
+		run := func(d time.Duration) (asks, lent uint64) {
+			before := f.Nodes[0].Stats()
+			wants.Store(0)
+			for range d / (5 * time.Millisecond) {
+				pass(5 * time.Millisecond)
+				f.Decide(t, 0, take("a", fast, 1))
+			}
+			after := f.Nodes[0].Stats()
+			return after.Asks + after.Messages - before.Asks - before.Messages, after.Lent - before.Lent
+		}
+		if asks, lent := run(60 * time.Second); lent == 0 || wants.Load() > 30 || asks > 12_050 {
+			t.Errorf("%d units lent by %d attempts; %d calls for 12,000 takes", lent, wants.Load(), asks)
+		}
+		few = false
+		run(64 * time.Second)
+		if asks, lent := run(4 * time.Second); lent < 700 || asks > 100 {
+			t.Errorf("%d units lent, %d calls for 800 takes, when there is enough", lent, asks)
+		}
+	})
 }
 
 // A node that is lent nothing asks less and less often.

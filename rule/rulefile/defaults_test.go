@@ -42,15 +42,17 @@ func TestDefaultAfterLoss(t *testing.T) {
 		limit string
 		kept  bool
 	}{
-		{"{unit: second, requests_per_unit: 50}", false},
-		{"{unit: minute, requests_per_unit: 50}", false},
+		{"{unit: second, requests_per_unit: 64}", false},
+		{"{unit: minute, requests_per_unit: 64}", false},
+		{"{unit: second, requests_per_unit: 63}", true}, // too small to be lent
 		{"{per: 61s, requests: 50}", true},
 		{"{unit: hour, requests_per_unit: 50}", true},
 		{"{unit: month, requests_per_unit: 50}", true},
-		{"{unit: minute, requests_per_unit: 7, algorithm: token_bucket, burst: 7}", false},
-		{"{unit: hour, requests_per_unit: 600, algorithm: token_bucket, burst: 10}", false},
-		{"{unit: minute, requests_per_unit: 60, algorithm: token_bucket, burst: 61}", true},
+		{"{unit: minute, requests_per_unit: 70, algorithm: token_bucket, burst: 70}", false},
+		{"{unit: hour, requests_per_unit: 6000, algorithm: token_bucket, burst: 100}", false},
+		{"{unit: minute, requests_per_unit: 70, algorithm: token_bucket, burst: 71}", true},
 		{"{unit: hour, requests_per_unit: 50, after_loss: used_up}", false},
+		{"{unit: second, requests_per_unit: 50, after_loss: used_up}", false},
 		{"{unit: second, requests_per_unit: 50, after_loss: kept}", true},
 	} {
 		text := "domain: api\ndescriptors:\n  - key: user\n    rate_limit: " + test.limit[:len(test.limit)-1] + ", coordination: leased}\n"

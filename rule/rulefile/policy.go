@@ -86,7 +86,8 @@ const longestUsedUp = time.Minute
 // keptAfterLoss reports whether the keys of a leased limit are kept after the store lost its data.
 // The default of after_loss is used_up for limits that are full again within a minute, so that
 // nothing passes beyond them, and kept for longer ones, which a restart would otherwise deny for
-// hours.
+// hours, and for those that are too small to be lent: the store decides them as in strict mode, and
+// would have to compare the epoch in each take.
 func (l *limit) keptAfterLoss() bool {
 	switch {
 	case l.coordination != rule.Leased || l.unlimited:
@@ -94,7 +95,7 @@ func (l *limit) keptAfterLoss() bool {
 	case l.saysLoss:
 		return l.kept
 	}
-	return limits.RefillTime(l.stored) > longestUsedUp
+	return limits.RefillTime(l.stored) > longestUsedUp || !l.stored.ForStores().Lends()
 }
 
 // fits reports words of a limit that do not belong to its mode. In a file's defaults they are

@@ -33,6 +33,9 @@ if value then
     end
     local requests, per = string.match(head, '^1%l (%d+) (%d+)')
     t, used = tonumber(digits), lent * math.ceil(per / requests)
+    if not_lent(loans, now, epoch) then
+      loans = ''
+    end
   end
   if not (t >= 0 and t <= 2 ^ 53) then -- refuses nan and inf, which are numbers too
     return { now, -1 }
@@ -49,7 +52,10 @@ if not fits and loans ~= '' and after - most >= stay then
   return { now, -1 }
 end
 if fits and units > 0 then
-  local digits = string.format('%.0f', after)
+  local digits = string.format('%d', after) -- as in one.lua
+  if #digits ~= 16 then
+    digits = string.format('%.0f', after)
+  end
   if place == '' or t == 0 or t % 5000000 + after - t >= 5000000 or #value ~= #head + #digits + #loans
     or type(redis.pcall('SETRANGE', KEYS[1], place, digits)) ~= 'number' then
     local life = (after - now) / 1000 + (loans == '' and 15000.5 or 17500.5)

@@ -43,7 +43,12 @@ function lending.read(text)
   return loans
 end
 
+-- text returns the loans as they stand in a state: nothing if the state counts the same without, see
+-- not_lent in loans.lua.
 function lending.text(loans)
+  if loans.idle and #loans == 0 then
+    return ''
+  end
   local words = { '~' .. int(loans.began), int(loans.called) }
   for _, o in ipairs(loans) do
     words[#words + 1] = table.concat({ int(o.node), int(o.seq), int(o.lent), int(o.grant), int(o.at) }, ' ')
@@ -276,6 +281,7 @@ function lending.report(asks, p, now)
   end
   turn(p, st, now)
   lending.tidy(p, st, now)
+  st.loans.idle = st.loans.called <= now and (a.after_loss or not e.lost)
   local o = loan_of(st.loans, a.node)
   if not o or a.node == 0 or a.seq <= o.seq or a.epoch ~= e.began and not a.after_loss then
     return

@@ -21,3 +21,10 @@ local function lent_units(loans, now, epoch)
   return sum, sum > 0 and first or math.huge
 end
 
+
+-- not_lent reports whether a state needs no loans any more: the list is empty, nodes may borrow
+-- again, and epoch, a text, does not follow a loss, so a state without loans counts the same.
+local function not_lent(loans, now, epoch)
+  local called = string.match(loans, '^~%d+ (%d+)$')
+  return called and tonumber(called) <= now and not (epoch and string.find(epoch, '^%d+ 1'))
+end

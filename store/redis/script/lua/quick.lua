@@ -98,6 +98,8 @@ local function found_lent(value, head, place)
   local t = lent and tonumber(digits)
   if not t or t > 2 ^ 53 then
     return -1
+  elseif known >= 0 and not_lent(loans, now) then
+    return t
   elseif windows[place] then
     return t, { text = loans, was = t, stay = math.huge, used = -math.huge }
   end
