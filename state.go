@@ -76,7 +76,7 @@ func (l *Limit) take(st *State, now Instant, cost uint64) Decision {
 	if !plain {
 		l.correct(st, now, cost)
 	}
-	if st.Log != nil && st.Written == 0 && l.charge == 0 {
+	if st.Log != nil && st.Written == 0 && l.charge == 0 && cost > 0 { // a peek changes nothing
 		l.tidy(st, now)
 	}
 	var d Decision

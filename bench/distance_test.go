@@ -79,7 +79,7 @@ func TestDistance(t *testing.T) {
 		for name, load := range loads {
 			var said string
 			for try := range uint64(6) {
-				time.Sleep(time.Duration(try) * time.Second)
+				time.Sleep(time.Duration(try) * time.Second) // until the other work is done
 				turns := d.turn(try, load)
 				if said = tooFar(turns[0].calls, turns[1].calls); said == "" {
 					break
