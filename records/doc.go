@@ -6,6 +6,10 @@
 // requests of a subject, an address or a network. Overrides, bans and API keys can have an end. A
 // record is in force until that second, and every function takes the current time as an argument.
 //
+// Records are in one file ([File]). A change writes or deletes any number of them, all or none, and
+// gives the file its next revision. A writer who names the revision that he has read, or sends an
+// idempotency key, cannot overwrite the change of another, nor make his own twice.
+//
 // A record with a fault is refused with an [*Error], which says what is wrong, where, and what to
-// do. All faults are found before anything is written.
+// do. Then nothing is written.
 package records

@@ -21,9 +21,11 @@ var (
 
 func network(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
+func sumOf(s string) apikey.Hash { return sha256.Sum256([]byte(s)) }
+
 // keyOf returns the record of a key.
 func keyOf(key, subject string) APIKey {
-	return APIKey{Hash: sha256.Sum256([]byte(key)), Last: "x7Qa", Subject: subject}
+	return APIKey{Hash: sumOf(key), Last: "x7Qa", Subject: subject}
 }
 
 func TestGoodRecords(t *testing.T) {

@@ -1,0 +1,188 @@
+package records
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Edit writes or deletes one record.
+type Edit struct {
+	Put    Record // the record to write; nil to delete one
+	Delete ID     // the record to delete, if Put is nil
+
+	// IfMatch is the revision that the record must have; 0 for any. A writer who read the record at
+	// this revision then cannot undo what another wrote meanwhile.
+	IfMatch uint64
+
+	IfAbsent bool // there must be no record with this ID
+}
+
+func (e *Edit) id() ID {
+	if e.Put != nil {
+		return e.Put.ID()
+	}
+	return e.Delete
+}
+
+// Change is edits that are made together or not at all.
+type Change struct {
+	Edits   []Edit // at least one, in the order in which they are made; at most one for a record
+	IfMatch uint64 // the revision that the file must have; 0 for any
+	Force   bool   // accept bans of many clients, of trusted proxies and of this machine
+
+	// IdempotencyKey makes a repeat safe: a second change with the same key does nothing and has the
+	// outcome of the first. "" for none.
+	IdempotencyKey string
+
+	// Request identifies the request for this change, such as the hash of its body. A change with the
+	// same key and another request is a mistake, and is refused.
+	Request string
+}
+
+// Outcome is the result of a change.
+type Outcome struct {
+	Revision uint64 // the revision of the change
+	Repeated bool   // the change was made earlier, with the same idempotency key
+}
+
+// Causes of an [Error] of [File.Apply].
+var (
+	ErrConflict = errors.New("another change came first")       // IfMatch or IfAbsent does not hold, or a key has a replacement
+	ErrMissing  = errors.New("no such record")                  // the record to delete does not exist
+	ErrReused   = errors.New("used for another request before") // an idempotency key
+)
+
+// Apply makes a change. When it returns without an error, the change is on disk. If it returns an
+// error, an [*Error], nothing has changed.
+func (f *File) Apply(c Change, now time.Time) (Outcome, error) {
+	if err := c.check(); err != nil {
+		return Outcome{}, err
+	}
+	var result Outcome
+	err := f.update(func(tx *bolt.Tx) (err error) {
+		result, err = f.recall(tx, &c)
+		if err != nil || result.Repeated {
+			return err
+		}
+		if result.Revision, err = f.apply(tx, &c, now); err != nil {
+			return err
+		}
+		return f.remember(tx, &c, now, saved{Revision: result.Revision})
+	})
+	if refusal, cause := refusalOf(err); refusal != nil && c.IdempotencyKey != "" {
+		return f.refuse(&c, now, saved{Refusal: refusal, Cause: cause})
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	return result, nil
+}
+
+// check checks what does not depend on the file.
+func (c *Change) check() error {
+	id := func(field, problem, hint string) error {
+		return &Error{Where: "change: " + field, Problem: problem, Hint: hint}
+	}
+	switch {
+	case len(c.Edits) == 0:
+		return id("edits", "none", "write or delete at least one record")
+	case len(c.IdempotencyKey) > maxIdempotencyKey || !printable(c.IdempotencyKey):
+		return id("idempotency key", fmt.Sprintf("longer than %d bytes, or with control characters", maxIdempotencyKey), "use a random text such as a UUID")
+	case len(c.Request) > maxIdempotencyKey:
+		return id("request", fmt.Sprintf("longer than %d bytes", maxIdempotencyKey), "use a hash of the request")
+	}
+	seen := make(map[ID]bool, len(c.Edits))
+	for i := range c.Edits {
+		name := c.Edits[i].id()
+		if seen[name] {
+			return &Error{Where: name.String(), Problem: "there twice in one change", Hint: "leave out one of them"}
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// apply makes the edits and returns the new revision.
+func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) (uint64, error) {
+	last := revisionOf(tx)
+	if c.IfMatch != 0 && c.IfMatch != last {
+		return 0, conflict(&Error{Where: "records"}, c.IfMatch, last, last)
+	}
+	revision := last + 1
+	rules := &checks{now: now, trusted: f.options.TrustedProxies, force: c.Force}
+	for i := range c.Edits {
+		e := &c.Edits[i]
+		if err := f.match(tx, e, last); err != nil {
+			return 0, err
+		}
+		if err := f.edit(tx, e, rules, revision); err != nil {
+			return 0, err
+		}
+	}
+	return revision, tx.Bucket(aboutBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
+}
+
+// match checks the conditions of an edit. last is the revision of the file.
+func (f *File) match(tx *bolt.Tx, e *Edit, last uint64) error {
+	if e.IfMatch == 0 && !e.IfAbsent {
+		return nil
+	}
+	id := e.id()
+	old, there, err := f.get(tx, id)
+	switch {
+	case err != nil:
+		return err
+	case e.IfAbsent && there:
+		return &Error{Where: id.String(), Problem: "exists already", Hint: "read it, and change it if that is what you want", Err: ErrConflict}
+	case e.IfMatch != 0 && old.Revision != e.IfMatch:
+		return conflict(&Error{Where: id.String()}, e.IfMatch, old.Revision, last)
+	}
+	return nil
+}
+
+// conflict completes the Error for a record, or for the file, that has another revision than wanted.
+// last is the revision of the file.
+func conflict(e *Error, want, is, last uint64) *Error {
+	e.Err, e.Hint = ErrConflict, "read it again, and repeat the change if it still makes sense"
+	switch {
+	case want > last:
+		e.Problem = fmt.Sprintf("revision %d does not exist yet: the last one is %d", want, last)
+		e.Hint = "check whether this is the right file, or a copy of an older one"
+	case is == 0:
+		e.Problem = fmt.Sprintf("deleted since revision %d", want)
+	default:
+		e.Problem = fmt.Sprintf("changed since revision %d: it has revision %d", want, is)
+	}
+	return e
+}
+
+// edit makes one edit.
+func (f *File) edit(tx *bolt.Tx, e *Edit, rules *checks, revision uint64) error {
+	id := e.id()
+	b := tx.Bucket(bucketOf(id.Kind))
+	if e.Put == nil {
+		if b == nil || id.Name == "" || b.Get([]byte(id.Name)) == nil {
+			return &Error{Where: id.String(), Problem: "no such record", Hint: "list the records of this kind", Err: ErrMissing}
+		}
+		return b.Delete([]byte(id.Name))
+	}
+	r, fault := e.Put.check(rules)
+	if fault != nil {
+		return fault
+	}
+	if key, ok := r.(APIKey); ok {
+		if err := f.checkReplacement(tx, &key, rules.now); err != nil {
+			return err
+		}
+	}
+	name := []byte(r.ID().Name)
+	value, err := encode(name, stored[Record]{revision, rules.now.UTC(), r})
+	if err != nil {
+		return err
+	}
+	return b.Put(name, value)
+}

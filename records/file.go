@@ -1,0 +1,272 @@
+package records
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"net/netip"
+	"os"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const (
+	// lockWait is how long Open waits for another process to close the file, such as a service that
+	// is being replaced.
+	lockWait = 2 * time.Second
+
+	// formatNow is the version of the file format that this program writes.
+	formatNow = 1
+)
+
+// The buckets of the file beside those of the kinds, and the keys in the first one.
+var (
+	aboutBucket    = []byte("stint records")
+	outcomesBucket = []byte("outcomes")      // by idempotency key
+	agesBucket     = []byte("outcome times") // time and idempotency key of each outcome
+	formatKey      = []byte("format")
+	revisionKey    = []byte("revision")
+)
+
+var kinds = []Kind{Subjects, Overrides, Bans, APIKeys}
+
+// bucketOf returns the name of the bucket of a kind.
+func bucketOf(k Kind) []byte { return []byte("kind " + k) }
+
+// Entry is a stored record.
+type Entry struct {
+	Record   Record
+	Revision uint64    // the revision of the file that wrote the record
+	Changed  time.Time // when it was written
+}
+
+// Options are the settings of a File.
+type Options struct {
+	// TrustedProxies are the networks that a ban must not deny, unless it is forced.
+	TrustedProxies []netip.Prefix
+}
+
+// File is a file of records. It is safe for concurrent use; changes are made one after another, and
+// readers never wait for them. Only one process at a time can open the file. The file never shrinks,
+// but reuses the space of deleted records.
+//
+// Every change has a revision, which only grows. A process that is killed in a change leaves the
+// revision before it or after it, never a part.
+type File struct {
+	path    string
+	options Options
+	db      *bolt.DB
+}
+
+// Open opens the file, or creates it in an existing folder. The error is an [*Error].
+func Open(path string, options Options) (*File, error) {
+	f := &File{path: path, options: options}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, f.fault("not a file", "name a file of its own for the records", nil)
+	}
+	err := f.guard(func() (err error) {
+		f.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
+		if err != nil {
+			return f.opening(err)
+		}
+		return f.prepare()
+	})
+	if err != nil {
+		if f.db != nil {
+			_ = f.db.Close() // the file is unusable anyway
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// prepare checks that the file is a file of records; it initializes a new file.
+func (f *File) prepare() error {
+	var fresh bool
+	err := f.db.View(func(tx *bolt.Tx) error {
+		if err := f.whole(tx); err != nil {
+			return err
+		}
+		if name, _ := tx.Cursor().First(); name == nil {
+			fresh = true
+			return nil
+		}
+		about := tx.Bucket(aboutBucket)
+		if about == nil {
+			return f.fault("a database, but none of records", "name another file; this one belongs to another program", nil)
+		}
+		format := about.Get(formatKey)
+		if len(format) == 1 && format[0] > formatNow {
+			return f.fault("written by a later version of stint", "start that version, or name another file", nil)
+		}
+		if !bytes.Equal(format, []byte{formatNow}) {
+			return f.damaged("the version of its format is missing")
+		}
+		return f.complete(tx)
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	return f.update(func(tx *bolt.Tx) error {
+		for _, name := range buckets() {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		if err := tx.Bucket(aboutBucket).Put(revisionKey, make([]byte, 8)); err != nil {
+			return err
+		}
+		return tx.Bucket(aboutBucket).Put(formatKey, []byte{formatNow})
+	})
+}
+
+// buckets returns the names of all buckets.
+func buckets() [][]byte {
+	names := [][]byte{aboutBucket, outcomesBucket, agesBucket}
+	for _, kind := range kinds {
+		names = append(names, bucketOf(kind))
+	}
+	return names
+}
+
+// complete checks that all buckets and the revision are there.
+func (f *File) complete(tx *bolt.Tx) error {
+	for _, name := range buckets() {
+		if tx.Bucket(name) == nil {
+			return f.damaged(fmt.Sprintf("the part %q is missing", name))
+		}
+	}
+	if len(tx.Bucket(aboutBucket).Get(revisionKey)) != 8 {
+		return f.damaged("the revision is missing")
+	}
+	return nil
+}
+
+// whole checks that the file has its full length; otherwise missing data would be noticed only when
+// it is read.
+func (f *File) whole(tx *bolt.Tx) error {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return f.opening(err)
+	}
+	if info.Size() < tx.Size() {
+		return f.damaged(fmt.Sprintf("%d bytes are there of %d", info.Size(), tx.Size()))
+	}
+	return nil
+}
+
+// Close closes the file.
+func (f *File) Close() error {
+	if err := f.db.Close(); err != nil {
+		return f.fault("cannot close it: "+err.Error(), "check the disk", err)
+	}
+	return nil
+}
+
+// Revision returns the revision of the last change; 0 for a new file.
+func (f *File) Revision() (revision uint64, err error) {
+	err = f.view(func(tx *bolt.Tx) error {
+		revision = revisionOf(tx)
+		return nil
+	})
+	return revision, err
+}
+
+func revisionOf(tx *bolt.Tx) uint64 {
+	return binary.BigEndian.Uint64(tx.Bucket(aboutBucket).Get(revisionKey))
+}
+
+// Get returns a record. It reports false if there is none.
+func (f *File) Get(id ID) (e Entry, ok bool, err error) {
+	err = f.view(func(tx *bolt.Tx) (err error) {
+		e, ok, err = f.get(tx, id)
+		return err
+	})
+	return e, ok, err
+}
+
+func (f *File) get(tx *bolt.Tx, id ID) (e Entry, ok bool, err error) {
+	b := tx.Bucket(bucketOf(id.Kind))
+	if b == nil || id.Name == "" {
+		return e, false, nil
+	}
+	value := b.Get([]byte(id.Name))
+	if value == nil {
+		return e, false, nil
+	}
+	e, err = f.decodeEntry(id.Kind, []byte(id.Name), value)
+	return e, err == nil, err
+}
+
+// page is how many records All reads at once.
+const page = 500
+
+// All returns the records of a kind ordered by name. It reads them in pages, so that a slow caller
+// delays no change; a change meanwhile may be seen in part. The last element may be an [*Error].
+func (f *File) All(kind Kind) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		var after []byte
+		for {
+			entries, err := f.pageOf(kind, &after)
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			if len(entries) < page {
+				return
+			}
+		}
+	}
+}
+
+// pageOf returns the records that follow a name, and sets the name to the last of them.
+func (f *File) pageOf(kind Kind, after *[]byte) (entries []Entry, err error) {
+	err = f.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketOf(kind))
+		if b == nil {
+			return nil
+		}
+		c := b.Cursor()
+		name, value := c.Seek(*after)
+		if name != nil && bytes.Equal(name, *after) {
+			name, value = c.Next()
+		}
+		for ; name != nil && len(entries) < page; name, value = c.Next() {
+			e, err := f.decodeEntry(kind, name, value)
+			if err != nil {
+				return err
+			}
+			entries = append(entries, e)
+			*after = append((*after)[:0], name...)
+		}
+		return nil
+	})
+	return entries, err
+}
+
+// view reads the file in one transaction.
+func (f *File) view(read func(*bolt.Tx) error) error {
+	return f.guard(func() error {
+		if err := f.db.View(read); err != nil {
+			return f.opening(err)
+		}
+		return nil
+	})
+}
+
+// update changes the file in one transaction.
+func (f *File) update(change func(*bolt.Tx) error) error {
+	return f.guard(func() error {
+		if err := f.db.Update(change); err != nil {
+			return f.writing(err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,181 @@
+package records
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"stint/internal/testkit"
+)
+
+// Environment variables that make this test binary a writer of a file.
+const (
+	writerFile = "STINT_TEST_WRITER_FILE"
+	writerFrom = "STINT_TEST_WRITER_FROM"
+	writerRoom = "STINT_TEST_WRITER_ROOM"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(writerFile); path != "" {
+		if err := writer(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// editsOf returns the edits of change number n, which are the same for all writers. Each has records
+// of several kinds, so that a change that is made in part is noticed.
+func editsOf(n int) []Edit {
+	why := strings.Repeat("w", n%200)
+	name := fmt.Sprint("user=", n%11)
+	edits := []Edit{
+		{Put: Subject{Name: name, Kind: User, Plan: fmt.Sprint("plan-", n), Notes: why}},
+		{Put: Override{Target: name, Rule: "api/user", Requests: uint32(n) + 1, Why: why}},
+		{Put: Ban{Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n % 13)}), 32), Why: why}},
+		{Put: keyOf(fmt.Sprint("key-", n%7), name)},
+	}
+	if n%5 == 4 { // an import
+		for i := range 40 {
+			edits = append(edits, Edit{Put: Override{Target: fmt.Sprint("org=", i), Rule: "api/org", Burst: uint32(n) + 1}})
+		}
+	}
+	if n%7 == 6 { // change n-1 made this ban
+		edits = append(edits, Edit{Delete: Ban{Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte((n - 1) % 13)}), 32)}.ID()})
+	}
+	return edits
+}
+
+// writer changes a file until it is killed or fails, and prints each acknowledged change.
+func writer(path string) error {
+	from, _ := strconv.Atoi(os.Getenv(writerFrom))
+	if room, err := strconv.ParseUint(os.Getenv(writerRoom), 10, 64); err == nil {
+		if err := testkit.CapFiles(room); err != nil {
+			return err
+		}
+	}
+	f, err := Open(path, Options{})
+	if err != nil {
+		return err
+	}
+	for n := from; n < from+100_000; n++ { // killed long before the end
+		out, err := f.Apply(Change{Edits: editsOf(n), IdempotencyKey: fmt.Sprint("change-", n)}, start)
+		switch {
+		case err != nil:
+			if fault, ok := errors.AsType[*Error](err); ok {
+				return fmt.Errorf("%w\nhint: %s", err, fault.Hint)
+			}
+			return err
+		case out.Revision != uint64(n)+1 || out.Repeated:
+			return fmt.Errorf("change %d has the outcome %v", n, out)
+		}
+		fmt.Println(n)
+	}
+	return nil
+}
+
+// content is the records of a file after a number of changes.
+type content map[ID]Record
+
+func (m content) change(n int) {
+	for _, e := range editsOf(n) {
+		if e.Put == nil {
+			delete(m, e.Delete)
+			continue
+		}
+		m[e.Put.ID()] = e.Put
+	}
+}
+
+// startWriter starts a writer with a limited file size; "" for no limit.
+func startWriter(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.Scanner, *strings.Builder) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), writerFile+"="+path, fmt.Sprint(writerFrom, "=", from), writerRoom+"="+room)
+	out, err := cmd.StdoutPipe()
+	testkit.Must(t, err)
+	said := new(strings.Builder)
+	cmd.Stderr = said
+	testkit.Must(t, cmd.Start())
+	return cmd, bufio.NewScanner(out), said
+}
+
+// same reports whether the file has exactly the content and the revision.
+func same(t *testing.T, path string, m content, revision int) bool {
+	t.Helper()
+	f := open(t, path)
+	defer f.Close()
+	got, err := f.Revision()
+	testkit.Must(t, err)
+	return got == uint64(revision) && reflect.DeepEqual(contentOf(t, f), m)
+}
+
+// A writer is killed repeatedly at random times: the file opens, each acknowledged change is
+// present, and the unfinished change is either complete or absent. Its repeat is made once.
+func TestKill(t *testing.T) {
+	kills := 100
+	if testing.Short() {
+		kills = 15
+	}
+	random := rand.New(rand.NewPCG(7, 7))
+	path := filepath.Join(t.TempDir(), "records.db")
+	m, next, complete := content{}, 0, 0
+	for range kills {
+		cmd, out, said := startWriter(t, path, next, "")
+		for range 1 + random.IntN(30) {
+			if !out.Scan() {
+				t.Fatalf("the writer ended by itself: %s", said)
+			}
+			m.change(next)
+			next++
+		}
+		testkit.Must(t, cmd.Process.Kill())
+		for out.Scan() { // output before it was killed
+			m.change(next)
+			next++
+		}
+		_ = cmd.Wait() // was killed
+		made := !same(t, path, m, next)
+		m.change(next)
+		f := open(t, path)
+		out2, err := f.Apply(Change{Edits: editsOf(next), IdempotencyKey: fmt.Sprint("change-", next)}, start)
+		testkit.Must(t, err)
+		testkit.Must(t, f.Close())
+		next++
+		if out2.Repeated != made || out2.Revision != uint64(next) || !same(t, path, m, next) {
+			t.Fatalf("change %d was made in part, or twice: %v", next-1, out2)
+		}
+		if made {
+			complete++
+		}
+	}
+	t.Logf("%d changes, killed %d times; %d of the unfinished changes were complete", next, kills, complete)
+}
+
+// A writer without disk space returns an error with a hint and loses nothing.
+func TestNoRoom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records.db")
+	cmd, out, said := startWriter(t, path, 0, strconv.Itoa(160<<10))
+	m, next := content{}, 0
+	for out.Scan() {
+		m.change(next)
+		next++
+	}
+	if err := cmd.Wait(); err == nil || next == 0 || !strings.Contains(said.String(), "no room on the disk") || !strings.Contains(said.String(), "hint: make room") {
+		t.Fatalf("after %d changes the writer ended with %v: %s", next, err, said)
+	}
+	if !same(t, path, m, next) {
+		t.Fatalf("after %d changes the file holds something else", next)
+	}
+}
