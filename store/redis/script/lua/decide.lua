@@ -371,7 +371,7 @@ local function take(p, now, cost)
     local at = p.old or p
     at.st.dirty = true
   end
-  if not p.old and p.kind.tidy and not p.st.deferred then
+  if not p.old and p.kind.tidy and not p.st.deferred and cost > 0 then
     p.kind.tidy(p, p.st, now)
   end
   if fits(p, now, cost) then
