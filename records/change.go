@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -56,19 +57,26 @@ var (
 	ErrReused   = errors.New("used for another request before") // an idempotency key
 )
 
-// Apply makes a change. When it returns without an error, the change is on disk. If it returns an
+// Apply makes a change. When it returns without an error, the change is on disk and in force. If it returns an
 // error, an [*Error], nothing has changed.
 func (f *File) Apply(c Change, now time.Time) (Outcome, error) {
 	if err := c.check(); err != nil {
 		return Outcome{}, err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var result Outcome
+	var edits []Edit
+	var next *memory
 	err := f.update(func(tx *bolt.Tx) (err error) {
 		result, err = f.recall(tx, &c)
 		if err != nil || result.Repeated {
 			return err
 		}
-		if result.Revision, err = f.apply(tx, &c, now); err != nil {
+		if edits, result.Revision, err = f.apply(tx, &c, now); err != nil {
+			return err
+		}
+		if next, err = f.memory.Load().after(edits, result.Revision); err != nil {
 			return err
 		}
 		return f.remember(tx, &c, now, saved{Revision: result.Revision})
@@ -78,6 +86,9 @@ func (f *File) Apply(c Change, now time.Time) (Outcome, error) {
 	}
 	if err != nil {
 		return Outcome{}, err
+	}
+	if next != nil {
+		f.publish(next, edits)
 	}
 	return result, nil
 }
@@ -106,24 +117,25 @@ func (c *Change) check() error {
 	return nil
 }
 
-// apply makes the edits and returns the new revision.
-func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) (uint64, error) {
+// apply makes the edits. It returns them with the records as they are stored, and the new revision.
+func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) ([]Edit, uint64, error) {
 	last := revisionOf(tx)
 	if c.IfMatch != 0 && c.IfMatch != last {
-		return 0, conflict(&Error{Where: "records"}, c.IfMatch, last, last)
+		return nil, 0, conflict(&Error{Where: "records"}, c.IfMatch, last, last)
 	}
 	revision := last + 1
 	rules := &checks{now: now, trusted: f.options.TrustedProxies, force: c.Force}
-	for i := range c.Edits {
-		e := &c.Edits[i]
+	edits := slices.Clone(c.Edits)
+	for i := range edits {
+		e := &edits[i]
 		if err := f.match(tx, e, last); err != nil {
-			return 0, err
+			return nil, 0, err
 		}
 		if err := f.edit(tx, e, rules, revision); err != nil {
-			return 0, err
+			return nil, 0, err
 		}
 	}
-	return revision, tx.Bucket(aboutBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
+	return edits, revision, tx.Bucket(aboutBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
 }
 
 // match checks the conditions of an edit. last is the revision of the file.
@@ -160,7 +172,7 @@ func conflict(e *Error, want, is, last uint64) *Error {
 	return e
 }
 
-// edit makes one edit.
+// edit makes one edit, and sets its record to what is stored.
 func (f *File) edit(tx *bolt.Tx, e *Edit, rules *checks, revision uint64) error {
 	id := e.id()
 	b := tx.Bucket(bucketOf(id.Kind))
@@ -179,6 +191,7 @@ func (f *File) edit(tx *bolt.Tx, e *Edit, rules *checks, revision uint64) error 
 			return err
 		}
 	}
+	e.Put = r
 	name := []byte(r.ID().Name)
 	value, err := encode(name, stored[Record]{revision, rules.now.UTC(), r})
 	if err != nil {

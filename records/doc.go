@@ -7,8 +7,12 @@
 // record is in force until that second, and every function takes the current time as an argument.
 //
 // Records are in one file ([File]). A change writes or deletes any number of them, all or none, and
-// gives the file its next revision. A writer who names the revision that he has read, or sends an
-// idempotency key, cannot overwrite the change of another, nor make his own twice.
+// gives the file its next revision. A writer who sends the revision that it has read cannot overwrite
+// the change of another. A writer who sends an idempotency key cannot make its own change twice.
+//
+// A decision asks three things: what is known of a subject ([File.Lookup]), whether an address is
+// banned ([File.BannedAddress]), and whose an API key is ([File.Key]). All are answered by this
+// process alone, mostly from memory.
 //
 // A record with a fault is refused with an [*Error], which says what is wrong, where, and what to
 // do. Then nothing is written.

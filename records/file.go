@@ -7,9 +7,13 @@ import (
 	"iter"
 	"net/netip"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"stint/records/apikey"
 )
 
 const (
@@ -52,17 +56,25 @@ type Options struct {
 // readers never wait for them. Only one process at a time can open the file. The file never shrinks,
 // but reuses the space of deleted records.
 //
+// Banned networks and patterns are in memory, and the last 10,000 subjects and API keys are in a
+// cache. All else is read from the file when it is needed.
+//
 // Every change has a revision, which only grows. A process that is killed in a change leaves the
 // revision before it or after it, never a part.
 type File struct {
 	path    string
 	options Options
 	db      *bolt.DB
+
+	mu       sync.Mutex // held by a change until it is in force
+	memory   atomic.Pointer[memory]
+	subjects *cache[entryName, *Known]
+	keys     *cache[apikey.Hash, *APIKey]
 }
 
 // Open opens the file, or creates it in an existing folder. The error is an [*Error].
 func Open(path string, options Options) (*File, error) {
-	f := &File{path: path, options: options}
+	f := &File{path: path, options: options, subjects: newCache[entryName, *Known](), keys: newCache[apikey.Hash, *APIKey]()}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, f.fault("not a file", "name a file of its own for the records", nil)
 	}
@@ -71,7 +83,14 @@ func Open(path string, options Options) (*File, error) {
 		if err != nil {
 			return f.opening(err)
 		}
-		return f.prepare()
+		if err := f.prepare(); err != nil {
+			return err
+		}
+		return f.view(func(tx *bolt.Tx) error {
+			m, err := f.loadMemory(tx)
+			f.memory.Store(m)
+			return err
+		})
 	})
 	if err != nil {
 		if f.db != nil {

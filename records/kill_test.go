@@ -163,6 +163,72 @@ func TestKill(t *testing.T) {
 	t.Logf("%d changes, killed %d times; %d of the unfinished changes were complete", next, kills, complete)
 }
 
+// bbolt writes the changed pages in order, and the page that makes them valid last. Whatever the byte
+// at which this stops, the file has the revision before or after.
+func TestKillAtAnyByte(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "records.db")
+	f := open(t, path)
+	for n := range 9 {
+		_, err := f.Apply(Change{Edits: editsOf(n)}, start)
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, f.Close())
+	before, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	f = open(t, path)
+	_, err = f.Apply(Change{Edits: editsOf(9)}, start)
+	testkit.Must(t, err)
+	testkit.Must(t, f.Close())
+	after, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	old, fresh := content{}, content{}
+	for n := range 10 {
+		if n < 9 {
+			old.change(n)
+		}
+		fresh.change(n)
+	}
+
+	page := os.Getpagesize()
+	before = append(before, make([]byte, max(0, len(after)-len(before)))...)
+	var order []int // of the changed bytes: data first, then the first two pages, one of which is changed
+	for at := range after {
+		if at >= 2*page && after[at] != before[at] {
+			order = append(order, at)
+		}
+	}
+	data := len(order)
+	for at := range 2 * page {
+		if after[at] != before[at] {
+			order = append(order, at)
+		}
+	}
+	cut := filepath.Join(dir, "cut.db")
+	olds, news := 0, 0
+	for written, at := range order {
+		if written < data && written%max(1, data/50) != 0 { // a sample of the data, and all of the last page
+			before[at] = after[at]
+			continue
+		}
+		testkit.Must(t, os.WriteFile(cut, before, 0o600))
+		switch {
+		case same(t, cut, old, 9):
+			olds++
+		case same(t, cut, fresh, 10):
+			news++
+		default:
+			t.Fatalf("cut at byte %d, after %d changed bytes of %d, of which %d are data: neither the old nor the new revision", at, written, len(order), data)
+		}
+		before[at] = after[at]
+	}
+	testkit.Must(t, os.WriteFile(cut, before, 0o600))
+	if !same(t, cut, fresh, 10) || olds < 50 || data == 0 {
+		t.Errorf("all bytes do not make the new revision, or nothing was cut: %d old, %d new", olds, news)
+	}
+	t.Logf("%d cuts left the old revision, %d the new one", olds, news)
+}
+
 // A writer without disk space returns an error with a hint and loses nothing.
 func TestNoRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")

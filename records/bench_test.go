@@ -1,0 +1,140 @@
+package records
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"stint/internal/testkit"
+)
+
+// fillFile writes n records in changes of 50,000.
+func fillFile(b *testing.B, path string, n int, record func(i int) Record) {
+	b.Helper()
+	f := open(b, path)
+	defer f.Close()
+	for from := 0; from < n; from += 50_000 {
+		var c Change
+		for i := from; i < min(n, from+50_000); i++ {
+			c.Edits = append(c.Edits, Edit{Put: record(i)})
+		}
+		_, err := f.Apply(c, start)
+		testkit.Must(b, err)
+	}
+}
+
+// address returns address number i: half of them are IPv4.
+func address(i int) netip.Addr {
+	scattered := uint64(i) * 0x9E3779B97F4A7C15
+	if i%2 == 0 {
+		var a [4]byte
+		binary.BigEndian.PutUint32(a[:], uint32(scattered>>32)&0x1fffffff|0x40000000)
+		return netip.AddrFrom4(a)
+	}
+	a := [16]byte{0x20, 0x01}
+	binary.BigEndian.PutUint64(a[2:], scattered)
+	return netip.AddrFrom16(a)
+}
+
+// BenchmarkMillionBans reports the cost of a million banned addresses and networks: ns/op of looking
+// up one of them or another address (best-ns/op in the best 10,000 look-ups, without other load),
+// open-s for opening the file, B/ban for the heap.
+//
+//	go test ./records -run '^$' -bench MillionBans
+func BenchmarkMillionBans(b *testing.B) {
+	const n = 1_000_000
+	path := filepath.Join(b.TempDir(), "records.db")
+	fillFile(b, path, n, func(i int) Record {
+		network := netip.PrefixFrom(address(i), address(i).BitLen())
+		if i%10 == 0 {
+			network = netip.PrefixFrom(address(i), 24).Masked()
+		}
+		return Ban{Network: network, Until: start.Add(time.Duration(1+i%1000) * time.Hour)}
+	})
+	before, began := testkit.Heap(), time.Now()
+	f := open(b, path)
+	took, heap := time.Since(began), testkit.Heap()-before
+	r := rand.New(rand.NewPCG(1, 2))
+	addrs := map[string][]netip.Addr{}
+	for range 1 << 16 {
+		addrs["banned"] = append(addrs["banned"], address(r.IntN(n)))
+		addrs["other"] = append(addrs["other"], address(n+r.IntN(n)))
+	}
+	for _, which := range []string{"banned", "other"} {
+		b.Run(which, func(b *testing.B) {
+			const round = 10_000
+			i, hits := 0, 0
+			var times []time.Duration
+			began := time.Now()
+			for b.Loop() {
+				if _, banned := f.BannedAddress(addrs[which][i&(1<<16-1)], start); banned {
+					hits++
+				}
+				if i++; i%round == 0 {
+					times = append(times, time.Since(began))
+					began = time.Now()
+				}
+			}
+			b.ReportMetric(float64(hits)/float64(i), "banned/op")
+			if len(times) > 0 {
+				b.ReportMetric(float64(slices.Min(times).Nanoseconds())/round, "best-ns/op")
+			}
+			b.ReportMetric(took.Seconds(), "open-s")
+			b.ReportMetric(float64(heap)/n, "B/ban")
+		})
+	}
+}
+
+// BenchmarkMillionSubjects reports the cost of looking up one of a million subjects with a plan and
+// an override: from the cache, and from the file with the slowest of 100 (p99-us). heap-MB is the
+// heap beside the file after that, with the measured times.
+//
+//	go test ./records -run '^$' -bench MillionSubjects
+func BenchmarkMillionSubjects(b *testing.B) {
+	const n = 1_000_000
+	path := filepath.Join(b.TempDir(), "records.db")
+	fillFile(b, path, n, func(i int) Record {
+		if i%2 == 1 {
+			return Override{Target: fmt.Sprint("user=", i-1), Rule: "api/user", Requests: uint32(i)}
+		}
+		return Subject{Name: fmt.Sprint("user=", i), Kind: User, Plan: "pro", Groups: []string{"eu"}}
+	})
+	before := testkit.Heap()
+	f := open(b, path)
+	put(b, f, Override{Target: "user=test-*", Rule: "api/user", Requests: 1})
+	r := rand.New(rand.NewPCG(1, 2))
+	users := make([]string, 1<<16)
+	for i := range users {
+		users[i] = strconv.Itoa(r.IntN(n) &^ 1)
+	}
+	b.Run("file", func(b *testing.B) {
+		var times []time.Duration
+		for b.Loop() {
+			began := time.Now()
+			known, err := f.Lookup("user", strconv.Itoa(r.IntN(n)&^1))
+			times = append(times, time.Since(began))
+			if err != nil || known.Subject == nil {
+				b.Fatal(known, err)
+			}
+		}
+		slices.Sort(times)
+		b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1000, "p99-us")
+		b.ReportMetric(float64(testkit.Heap()-before)/1e6, "heap-MB")
+	})
+	b.Run("cache", func(b *testing.B) {
+		i := 0
+		for b.Loop() {
+			known, err := f.Lookup("user", users[i%5000])
+			if err != nil || known.Override("api/user", start) == nil {
+				b.Fatal(known, err)
+			}
+			i++
+		}
+	})
+}

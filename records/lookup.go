@@ -1,0 +1,191 @@
+package records
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/records/apikey"
+)
+
+// Known is what the records contain about one subject. It is immutable. It has no notes and no
+// reasons, which decisions do not need; [File.Get] returns them.
+type Known struct {
+	// Subject is the record of the subject; nil if there is none.
+	Subject *Subject
+
+	ban       *Ban
+	overrides []*Override // in order of precedence; also those that have ended
+}
+
+// Ban returns the ban of the subject at a time; nil if there is none.
+func (k *Known) Ban(now time.Time) *Ban {
+	if k.ban != nil && k.ban.InForce(now) {
+		return k.ban
+	}
+	return nil
+}
+
+// Override returns the override of a rule at a time; nil if there is none.
+func (k *Known) Override(rule string, now time.Time) *Override {
+	for _, o := range k.overrides {
+		if o.Rule == rule && o.InForce(now) {
+			return o
+		}
+	}
+	return nil
+}
+
+// entryName is a subject as an entry.
+type entryName struct{ key, value string }
+
+// maxCached is the most bytes of a Known in the cache, so that 10,000 of them are at most 40 MB.
+const maxCached = 4 << 10
+
+// Lookup returns what the records contain about the subject of an entry. It sees each change that was
+// made before; one that is made meanwhile may be seen in part.
+func (f *File) Lookup(key, value string) (*Known, error) {
+	n := entryName{key, value}
+	if known, ok := f.subjects.get(n); ok {
+		return known, nil
+	}
+	m := f.memory.Load()
+	known := new(Known)
+	if strings.Contains(key, "=") { // no record can name it
+		return known, nil
+	}
+	// A longer text, or one with a star, can only match patterns.
+	exact := len(key)+1+len(value) <= MaxSubject && !strings.Contains(value, "*")
+	if exact {
+		if err := f.view(func(tx *bolt.Tx) error { return f.known(tx, key+"="+value, known) }); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range m.patterns[key] {
+		if p.glob.Matches(value) {
+			known.overrides = append(known.overrides, &p.Override)
+		}
+	}
+	if exact && known.size()+len(key)+len(value) <= maxCached {
+		f.subjects.add(entryName{strings.Clone(key), strings.Clone(value)}, known, func() bool { return f.memory.Load() == m })
+	}
+	return known, nil
+}
+
+// known reads what the file has about exactly this subject.
+func (f *File) known(tx *bolt.Tx, subject string, k *Known) error {
+	name := []byte(subject)
+	if value := tx.Bucket(bucketOf(Subjects)).Get(name); value != nil {
+		v, err := decode[stored[Subject]](f, name, value)
+		if err != nil {
+			return err
+		}
+		v.Record.Notes = ""
+		k.Subject = &v.Record
+	}
+	if value := tx.Bucket(bucketOf(Bans)).Get(name); value != nil {
+		v, err := decode[stored[Ban]](f, name, value)
+		if err != nil {
+			return err
+		}
+		v.Record.Why = ""
+		k.ban = &v.Record
+	}
+	prefix := append(name, separator...)
+	c := tx.Bucket(bucketOf(Overrides)).Cursor()
+	for name, value := c.Seek(prefix); bytes.HasPrefix(name, prefix); name, value = c.Next() {
+		v, err := decode[stored[Override]](f, name, value)
+		if err != nil {
+			return err
+		}
+		v.Record.Why = ""
+		k.overrides = append(k.overrides, &v.Record)
+	}
+	return nil
+}
+
+// size returns about how many bytes k takes.
+func (k *Known) size() int {
+	const each = 150 // of a record without its texts
+	size := each
+	if k.Subject != nil {
+		size += each + len(k.Subject.Name) + len(k.Subject.Plan)
+		for _, group := range k.Subject.Groups {
+			size += 16 + len(group)
+		}
+	}
+	if k.ban != nil {
+		size += each + len(k.ban.Subject)
+	}
+	for _, o := range k.overrides {
+		size += each + len(o.Target) + len(o.Rule)
+	}
+	return size
+}
+
+// BannedAddress reports whether an address is banned at a time, and until when. The zero time means
+// that the ban has no end. If several bans apply, it is the end of the last of them.
+func (f *File) BannedAddress(addr netip.Addr, now time.Time) (until time.Time, banned bool) {
+	if !addr.IsValid() {
+		return until, false
+	}
+	addr = addr.Unmap().WithZone("")
+	switch ends, ok := f.memory.Load().networks.Lookup(addr); {
+	case !ok, now.Unix() >= ends.last:
+		return until, false
+	case ends.last == noEnd:
+		return until, true
+	default:
+		return time.Unix(ends.last, 0).UTC(), true
+	}
+}
+
+// Key returns the record of an API key that is valid at a time, without its reason; nil if there is
+// none.
+func (f *File) Key(hash apikey.Hash, now time.Time) (*APIKey, error) {
+	k, ok := f.keys.get(hash)
+	if !ok {
+		m := f.memory.Load()
+		read := new(APIKey)
+		err := f.view(func(tx *bolt.Tx) (err error) {
+			*read, err = f.key(tx, hash)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if read.Last == "" {
+			return nil, nil
+		}
+		read.Why = ""
+		f.keys.add(hash, read, func() bool { return f.memory.Load() == m })
+		k = read
+	}
+	if !k.InForce(now) {
+		return nil, nil
+	}
+	return k, nil
+}
+
+// publish puts a change in force that is on disk.
+func (f *File) publish(next *memory, edits []Edit) {
+	f.memory.Store(next)
+	// Later look-ups read the file again; those that read it before this do not add to the cache.
+	for i := range edits {
+		switch id := edits[i].id(); {
+		case id.isPattern():
+			f.subjects.clear()
+		case id.Kind == APIKeys:
+			var hash apikey.Hash
+			if hash.UnmarshalText([]byte(id.Name)) == nil {
+				f.keys.drop(hash)
+			}
+		default:
+			key, value, _ := strings.Cut(id.target(), "=")
+			f.subjects.drop(entryName{key, value})
+		}
+	}
+}
