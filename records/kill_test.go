@@ -163,6 +163,24 @@ func TestKill(t *testing.T) {
 	t.Logf("%d changes, killed %d times; %d of the unfinished changes were complete", next, kills, complete)
 }
 
+// changedBytes returns the positions of the bytes that a change wrote, in order, and how many of them
+// are data: those of the first two pages come last, one of which was changed.
+func changedBytes(before, after []byte) (order []int, data int) {
+	page := os.Getpagesize()
+	for at := range after {
+		if at >= 2*page && after[at] != before[at] {
+			order = append(order, at)
+		}
+	}
+	data = len(order)
+	for at := range 2 * page {
+		if after[at] != before[at] {
+			order = append(order, at)
+		}
+	}
+	return order, data
+}
+
 // bbolt writes the changed pages in order, and the page that makes them valid last. Whatever the byte
 // at which this stops, the file has the revision before or after.
 func TestKillAtAnyByte(t *testing.T) {
@@ -190,20 +208,8 @@ func TestKillAtAnyByte(t *testing.T) {
 		fresh.change(n)
 	}
 
-	page := os.Getpagesize()
 	before = append(before, make([]byte, max(0, len(after)-len(before)))...)
-	var order []int // of the changed bytes: data first, then the first two pages, one of which is changed
-	for at := range after {
-		if at >= 2*page && after[at] != before[at] {
-			order = append(order, at)
-		}
-	}
-	data := len(order)
-	for at := range 2 * page {
-		if after[at] != before[at] {
-			order = append(order, at)
-		}
-	}
+	order, data := changedBytes(before, after)
 	cut := filepath.Join(dir, "cut.db")
 	olds, news := 0, 0
 	for written, at := range order {

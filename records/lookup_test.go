@@ -172,6 +172,23 @@ func TestMaxPatterns(t *testing.T) {
 	}
 }
 
+// bannedBy is BannedAddress for a list of bans.
+func bannedBy(bans map[netip.Prefix]time.Time, addr netip.Addr, now time.Time) (last time.Time, banned bool) {
+	forever := false
+	for network, until := range bans {
+		if network.Contains(addr) && inForce(until, now) {
+			banned, forever = true, forever || until.IsZero()
+			if until.After(last) {
+				last = until
+			}
+		}
+	}
+	if forever {
+		last = time.Time{}
+	}
+	return last, banned
+}
+
 // Random bans of networks in networks are compared with a list of them.
 func TestBannedAddress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
@@ -187,19 +204,7 @@ func TestBannedAddress(t *testing.T) {
 	check := func() {
 		for range 100 {
 			addr, now := random(), start.Add(time.Duration(r.IntN(12))*time.Hour)
-			var want time.Time
-			wantBan, forever := false, false
-			for network, until := range bans {
-				if network.Contains(addr) && inForce(until, now) {
-					wantBan, forever = true, forever || until.IsZero()
-					if until.After(want) {
-						want = until
-					}
-				}
-			}
-			if forever {
-				want = time.Time{}
-			}
+			want, wantBan := bannedBy(bans, addr, now)
 			if addr.Is4() && r.IntN(2) == 0 {
 				addr = netip.AddrFrom16(addr.As16())
 			}
