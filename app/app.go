@@ -17,6 +17,7 @@ import (
 	"stint/rule"
 	"stint/rule/catalog/book"
 	"stint/rule/rulefile"
+	"stint/server/access"
 	"stint/server/rls"
 	"stint/server/rls/transport"
 	"stint/telemetry"
@@ -40,8 +41,9 @@ type App struct {
 	gauges        load.Gauges
 	rules         ruleset
 	keys          *rulefile.KeySets
-	listeners     []*listener           // in the order of opening
-	certs         map[string]*web.Certs // by listener; none: it is not encrypted
+	listeners     []*listener                 // in the order of opening
+	certs         map[string]*web.Certs       // by listener; none: it is not encrypted
+	access        atomic.Pointer[access.List] // callers of admin; nil: there is no file of them
 	gates         gates
 	envoy         *telemetry.EnvoyStats // nil: not configured
 	grpcServer    *transport.Server     // server of grpc; nil: it is not opened
@@ -81,6 +83,9 @@ func New(config settings.Config) (*App, error) {
 		return nil, err
 	}
 	a := &App{config: config, log: config.Logger(), retry: make(chan struct{}, 1)}
+	if err = a.openAccess(); err != nil {
+		return nil, err
+	}
 	if err = a.openStore(); err != nil {
 		a.stores.close()
 		return nil, err
@@ -196,6 +201,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.group.Go(func() { a.runRetries(background) })
 	a.watch(background)
 	a.watchCerts(background)
+	a.watchAccess(background)
 	a.sendStats(background)
 	a.watchCatalog(background)
 	for _, l := range a.listeners {

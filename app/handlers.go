@@ -42,6 +42,9 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 		OpenAPI: docs.OpenAPI,
 		Log:     a.log,
 	}
+	if a.config.AdminAccess != "" {
+		options.Access = a.access.Load
+	}
 	if len(a.stores.servers) > 0 {
 		options.Leases = a.leases
 	}

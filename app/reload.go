@@ -31,10 +31,10 @@ type ruleset struct {
 // every second.
 //
 // Keys keep their use. Rules per API are reloaded apart: one of the two may be refused and the
-// other used. The certificates of the listeners are read again too; their errors are logged, and
-// the old ones stay. Nothing else is read again.
+// other used. The certificates of the listeners and the callers of admin are read again too; their
+// errors are logged, and the old ones stay. Nothing else is read again.
 func (a *App) Reload(why string) error {
-	return a.retrying(a.renew(why), a.reload(why, true), a.reloadCatalog(why, true))
+	return a.retrying(a.renew(why), a.renewAccess(why), a.reload(why, true), a.reloadCatalog(why, true))
 }
 
 // retryEvery is the time between two tries of a reload that lacked file descriptors or memory.
@@ -64,7 +64,7 @@ func (a *App) runRetries(ctx context.Context) {
 		}
 		system.Wait(ctx, retryEvery)
 		// The errors are in the log.
-		_ = a.retrying(a.renew(why), a.reload(why, false), a.reloadCatalog(why, false))
+		_ = a.retrying(a.renew(why), a.renewAccess(why), a.reload(why, false), a.reloadCatalog(why, false))
 	}
 }
 

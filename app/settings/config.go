@@ -172,6 +172,11 @@ type Config struct {
 	// secrets. Empty by default.
 	AdminTokenFile string
 
+	// AdminAccess (admin-access) is a file of the callers of admin: their names, roles, and the hashes
+	// of their tokens; see package access. It is read again when it changes. Empty, the default:
+	// there is only AdminToken.
+	AdminAccess string
+
 	// AdminHosts (admin-host) are host names, without a port, that Admin accepts in requests while
 	// there is no AdminToken, besides localhost and loopback addresses. None by default. This
 	// refuses pages in a browser whose host name was resolved to this machine.
@@ -343,11 +348,11 @@ func (c *Config) Check() error {
 	if c.AdminToken != "" && c.AdminTokenFile != "" {
 		return c.Fault("admin-token-file", "admin-token is given too", "give one of the two")
 	}
-	if err := httpapi.CheckAdmin(c.Admin, c.AdminToken+c.AdminTokenFile); err != nil {
-		return c.Fault("admin", err.Error(), "set STINT_ADMIN_TOKEN or admin-token-file, or listen on 127.0.0.1")
+	if err := httpapi.CheckAdmin(c.Admin, c.AdminToken+c.AdminTokenFile+c.AdminAccess); err != nil {
+		return c.Fault("admin", err.Error(), "set STINT_ADMIN_TOKEN, admin-token-file or admin-access, or listen on 127.0.0.1")
 	}
-	if c.Pprof && c.Admin != "" && c.AdminToken+c.AdminTokenFile == "" {
-		return c.Fault("pprof", "profiles always need an admin token, and there is none", "set STINT_ADMIN_TOKEN or admin-token-file, or leave pprof out")
+	if c.Pprof && c.Admin != "" && c.AdminToken+c.AdminTokenFile+c.AdminAccess == "" {
+		return c.Fault("pprof", "profiles always need an admin token, and there is none", "set STINT_ADMIN_TOKEN, admin-token-file or admin-access, or leave pprof out")
 	}
 	if c.Demo != "" && c.HTTP == "" {
 		return c.Fault("demo", "there is no HTTP address to serve /demo on", "give http an address, or leave demo empty")

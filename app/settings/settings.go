@@ -99,6 +99,7 @@ func (c *Config) Settings() []Setting {
 		{"max-connections", "most connections of http and grpc together, a `NUMBER`; 0: no bound", config.Number(&c.MaxConnections, 0, 1<<30)},
 		{"admin-token", "`TOKEN` that admin calls must send; better given by the environment", config.Secret(&c.AdminToken)},
 		{"admin-token-file", "`FILE` that holds the token", config.Path(&c.AdminTokenFile)},
+		{"admin-access", "`FILE` of named callers of admin, their roles and the hashes of their tokens, read again when it changes", config.Path(&c.AdminAccess)},
 		{"admin-host", "`NAME` of a host that admin answers without a token, beside localhost; may be repeated", config.List(&c.AdminHosts, checkHost)},
 		{
 			"trusted-proxies", "`ADDR|PREFIX` of proxies whose forwarded headers are used; may be repeated",

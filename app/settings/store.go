@@ -11,6 +11,7 @@ import (
 
 	"stint/internal/config"
 	"stint/internal/text"
+	"stint/server/access"
 	"stint/store/redis"
 	"stint/store/redis/connect"
 )
@@ -28,6 +29,19 @@ func (c *Config) ReadToken() error {
 		return c.Fault("admin-token-file", c.AdminTokenFile+" holds no token", "put the token there, in one line")
 	}
 	return nil
+}
+
+// LoadAccess reads the file of the callers of admin; it returns nil if there is none. The error is an
+// [*Error] or an [*access.Error].
+func (c *Config) LoadAccess() (*access.List, error) {
+	if c.AdminAccess == "" {
+		return nil, nil //nolint:nilnil // no file, no list
+	}
+	data, err := os.ReadFile(c.AdminAccess)
+	if err != nil {
+		return nil, c.Fault("admin-access", "cannot read the callers of admin: "+text.Cause(err), "check the path and its permissions")
+	}
+	return access.Parse(c.AdminAccess, data)
 }
 
 // AutoDrainDelay is the default of DrainDelay: the service accepts no new connections, and answers

@@ -12,14 +12,17 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"stint/server/access"
 )
 
 // adminText is the part of the help text that all commands over the admin API share.
 const adminText = `
 The address of the service is --admin (host:port, https://host:port or unix:PATH), else
 STINT_ADMIN, else 127.0.0.1:8082. If the service needs a token, give --admin-token-file, or set
-STINT_ADMIN_TOKEN or STINT_ADMIN_TOKEN_FILE. --json prints the answer of the service unchanged.
-The exit status is 1 if the service cannot be reached or refuses.`
+STINT_ADMIN_TOKEN or STINT_ADMIN_TOKEN_FILE. Its role must be %s or higher.
+--json prints the answer of the service unchanged. The exit status is 1 if the service cannot be
+reached or refuses.`
 
 // keyText is the part of the help text that all commands about a key share.
 const keyText = `
@@ -28,25 +31,28 @@ the body of a check, which may have several descriptors or a limit of its own.
 
 `
 
+// adminTextFor returns adminText for a command that needs a role.
+func adminTextFor(role access.Role) string { return fmt.Sprintf(adminText, role) }
+
 func adminCommands() []command {
 	return []command{
 		{
 			name: "inspect", args: "[flags] KEY=VALUE...", summary: "show how much a key has used", run: runInspect, flags: keyFlagsText("inspect"),
 			text: "Shows the limits that apply to a descriptor and how much of each its key has used.\nIt charges nothing.\n" +
-				keyText + "  stint inspect --domain api user=42\n" + adminText,
+				keyText + "  stint inspect --domain api user=42\n" + adminTextFor(access.Read),
 		},
 		{
 			name: "reset", args: "[flags] KEY=VALUE...", summary: "reset the counts of a key", run: runReset, flags: keyFlagsText("reset"),
 			text: "Resets the counts of a descriptor's key, in all limits that apply to it.\n" +
-				keyText + "  stint reset --domain api user=42\n" + adminText,
+				keyText + "  stint reset --domain api user=42\n" + adminTextFor(access.Support),
 		},
 		{
 			name: "limits", args: "[flags]", summary: "show the current limits", run: runLimits, flags: adminFlagsText("limits"),
-			text: "Shows the current limits of a service, by domain.\n" + adminText,
+			text: "Shows the current limits of a service, by domain.\n" + adminTextFor(access.Read),
 		},
 		{
 			name: "health", args: "[flags]", summary: "report whether a service is ready", run: runHealth, flags: adminFlagsText("health"),
-			text: "Reports whether a service accepts calls, its rules and its store.\nThe exit status is 1 if it does not.\n" + adminText,
+			text: "Reports whether a service accepts calls, its rules and its store.\nThe exit status is 1 if it does not.\n" + adminTextFor(access.Read),
 		},
 	}
 }

@@ -8,6 +8,7 @@
 //	stint reset     reset the counts of a key
 //	stint limits    show the current limits
 //	stint health    report whether a service is ready
+//	stint token     make a token for the admin API
 //	stint version   print the version
 //	stint help      explain a command
 //
@@ -86,7 +87,7 @@ type command struct {
 // commands returns the commands in the order in which help lists them.
 func commands() []command {
 	all := []command{serveCommand(), checkCommand(), replayCommand(), benchCommand()}
-	return append(append(all, adminCommands()...), versionCommand())
+	return append(append(all, adminCommands()...), tokenCommand(), versionCommand())
 }
 
 // run runs the command and returns the exit status.

@@ -50,6 +50,7 @@ var decoders = map[string]string{
 	"records/encode.go":                  "a file that this program wrote",
 	"rule/rulefile/http.go":              "files of the operator",
 	"rule/denial/template.go":            "files of the operator",
+	"server/access/access.go":            "a file of the operator",
 	"replay/accesslog/input.go":          "files of the operator",
 	"fleet/quota/save.go":                "a file that this program wrote",
 	"store/memory/file.go":               "a file that this program wrote",

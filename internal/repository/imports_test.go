@@ -189,13 +189,18 @@ var layers = []layer{
 		"what a body says is read without knowing what it is asked for",
 	},
 	{
+		[]string{"server/access"},
+		[]string{"internal/..."},
+		"who may call is decided without knowing what is called",
+	},
+	{
 		[]string{"server/ruleapi"},
 		[]string{"rule", "rule/catalog", "rule/catalog/*", "internal/..."},
 		"rules are shown and changed without knowing how they are asked",
 	},
 	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
-		[]string{".", "rule", "rule/denial", "server/httpapi/inline", "limiter", "limiter/*", "load", "internal/..."},
+		[]string{".", "rule", "rule/denial", "server/httpapi/inline", "server/access", "limiter", "limiter/*", "load", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
 	},
 	{

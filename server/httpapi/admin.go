@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
+	"stint/server/access"
 	"stint/server/httpapi/inline"
 )
 
@@ -56,8 +55,13 @@ type AdminOptions struct {
 	// Token is the token that calls must send as "Authorization: Bearer TOKEN". If it is empty, no
 	// token is required, [CheckAdmin] restricts the listener to loopback, and only calls for the
 	// host localhost, a loopback address or one of Hosts are answered. /healthz and /readyz never
-	// require it, so an orchestrator needs no token; without it they omit details.
+	// require it, so an orchestrator needs no token; without it they omit details. Its role is
+	// write.
 	Token string
+
+	// Access returns the callers with a name and a role, who send their own tokens or certificates;
+	// nil for none. It is called for every request.
+	Access func() *access.List
 
 	// Hosts are additional host names, without port, that are answered if no token is configured.
 	Hosts []string
@@ -99,7 +103,7 @@ type AdminOptions struct {
 type admin struct {
 	limiter *limiter.Limiter
 	options AdminOptions
-	token   [sha256.Size]byte
+	guard   access.Guard
 	hosts   map[string]bool // host names answered without a token
 	refused logging.MisuseLog
 	known   inline.Cache
@@ -116,29 +120,37 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &admin{limiter: l, options: options, token: sha256.Sum256([]byte(options.Token)), methods: map[string][]string{}}
+	a := &admin{limiter: l, options: options, methods: map[string][]string{}}
 	a.known.Init()
 	a.hosts = map[string]bool{}
 	for _, name := range options.Hosts {
 		a.hosts[web.HostName(name)] = true
 	}
 	a.refused = logging.MisuseLog{Log: options.Log, Event: "admin call refused"}
+	a.guard.Refused = &a.refused
+	if options.Token != "" {
+		one := access.Single(options.Token)
+		a.guard.Lists = append(a.guard.Lists, func() *access.List { return one })
+	}
+	if options.Access != nil {
+		a.guard.Lists = append(a.guard.Lists, options.Access)
+	}
 	mux := http.NewServeMux()
 	a.route(mux, "GET", "/healthz", a.health)
 	a.route(mux, "GET", "/readyz", a.ready)
-	a.route(mux, "GET", "/v1/limits", a.guarded(a.limits))
-	a.route(mux, "GET", "/rlconfig", a.guarded(a.showConfig))
-	a.route(mux, "POST", "/v1/inspect", a.guarded(a.inspect))
-	a.route(mux, "POST", "/v1/reset", a.guarded(a.reset))
+	a.route(mux, "GET", "/v1/limits", a.guarded(access.Read, a.limits))
+	a.route(mux, "GET", "/rlconfig", a.guarded(access.Read, a.showConfig))
+	a.route(mux, "POST", "/v1/inspect", a.guarded(access.Read, a.inspect))
+	a.route(mux, "POST", "/v1/reset", a.guarded(access.Support, a.reset))
 	if options.Gauges != nil {
-		mux.HandleFunc("GET /v1/load", a.guarded(a.loads))
+		mux.HandleFunc("GET /v1/load", a.guarded(access.Read, a.loads))
 		mux.HandleFunc("/v1/load", refuse("GET, HEAD"))
-		mux.HandleFunc("GET /v1/load/{name...}", a.guarded(a.showLoad))
-		mux.HandleFunc("PUT /v1/load/{name...}", a.guarded(a.setLoad))
+		mux.HandleFunc("GET /v1/load/{name...}", a.guarded(access.Read, a.showLoad))
+		mux.HandleFunc("PUT /v1/load/{name...}", a.guarded(access.Write, a.setLoad))
 		mux.HandleFunc("/v1/load/{name...}", refuse("GET, HEAD, PUT"))
 	}
 	if options.Metrics != nil {
-		a.route(mux, "GET", "/metrics", a.guarded(options.Metrics.ServeHTTP))
+		a.route(mux, "GET", "/metrics", a.guarded(access.Read, options.Metrics.ServeHTTP))
 	}
 	if options.Pprof {
 		a.profiles(mux)
@@ -156,10 +168,14 @@ func (a *admin) withRules(others http.Handler) http.Handler {
 	if a.options.Rules == nil {
 		return others
 	}
-	rules := a.guarded(a.options.Rules.ServeHTTP)
+	show, change := a.guarded(access.Read, a.options.Rules.ServeHTTP), a.guarded(access.Write, a.options.Rules.ServeHTTP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/rules" || strings.HasPrefix(r.URL.Path, "/v1/rules/") {
-			rules(w, r)
+			if r.Method == http.MethodGet || r.Method == http.MethodHead {
+				show(w, r)
+			} else {
+				change(w, r)
+			}
 			return
 		}
 		others.ServeHTTP(w, r)
@@ -186,7 +202,7 @@ func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
 
 // guardedPages serves the static pages; other paths are unknown.
 func (a *admin) guardedPages(read pages) http.HandlerFunc {
-	show := a.guarded(func(w http.ResponseWriter, r *http.Request) { read.serve(w, r) })
+	show := a.guarded(access.Read, func(w http.ResponseWriter, r *http.Request) { read.serve(w, r) })
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := read[r.URL.Path]; ok {
 			show(w, r)
@@ -204,47 +220,19 @@ func refuse(allowed string) http.HandlerFunc {
 	}
 }
 
+// guarded requires a caller with a role, unless no callers are configured.
+func (a *admin) guarded(role access.Role, handler http.HandlerFunc) http.HandlerFunc {
+	if a.guard.Open() {
+		return handler
+	}
+	return a.guard.Require(role, handler)
+}
+
 func (a *admin) crossSite(w http.ResponseWriter, _ *http.Request) {
 	(&jsonbody.Fault{
 		Status: http.StatusForbidden, Code: jsonbody.Forbidden,
 		Problem: "a page of another site sent this", Hint: "call it from outside a browser",
 	}).Write(w)
-}
-
-// guarded requires the token if one is configured.
-func (a *admin) guarded(handler http.HandlerFunc) http.HandlerFunc {
-	if a.options.Token == "" {
-		return handler
-	}
-	return a.withToken(handler)
-}
-
-// withToken requires the token. If none is configured, it refuses every call.
-func (a *admin) withToken(handler http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if a.hasToken(r) {
-			handler(w, r)
-			return
-		}
-		f := &jsonbody.Fault{
-			Status: http.StatusUnauthorized, Code: jsonbody.Unauthorized,
-			Problem: "the admin token is missing or wrong", Hint: "send it as Authorization: Bearer TOKEN",
-		}
-		if a.options.Token == "" {
-			f.Problem, f.Hint = "this asks for an admin token always, and none is configured", "start the service with --admin-token-file FILE"
-		}
-		a.refused.ReportAt(r.URL.Path, web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
-		w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
-		f.Write(w)
-	}
-}
-
-// hasToken reports whether a call has the configured token.
-func (a *admin) hasToken(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Comparing hashes in constant time reveals neither the token nor its length.
-	got := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return a.options.Token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], a.token[:]) == 1
 }
 
 func (a *admin) status() Status {

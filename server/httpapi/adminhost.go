@@ -9,13 +9,14 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/internal/web"
+	"stint/server/access"
 )
 
 // onlyHosts answers calls for other hosts with 403 if no token is configured. A web page may call
 // any address under the name of its own site if that name resolves to the address (DNS rebinding).
 // Such a call differs from others only in the host name.
 func (a *admin) onlyHosts(handler http.Handler) http.Handler {
-	if a.options.Token != "" {
+	if !a.guard.Open() {
 		return handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,8 +43,9 @@ func (a *admin) allows(host string) bool {
 // trusts reports whether the caller may read everything: it has the token or, if none is
 // configured, an allowed host.
 func (a *admin) trusts(r *http.Request) bool {
-	if a.options.Token != "" {
-		return a.hasToken(r)
+	if !a.guard.Open() {
+		_, known := a.guard.Caller(r)
+		return known
 	}
 	return a.allows(r.Host)
 }
@@ -70,11 +72,11 @@ func (s Status) withoutTexts() Status {
 
 // profiles adds /debug/pprof without cmdline, because the command line may contain a token.
 func (a *admin) profiles(mux *http.ServeMux) {
-	mux.HandleFunc("GET /debug/pprof/profile", a.withToken(httppprof.Profile))
-	mux.HandleFunc("GET /debug/pprof/symbol", a.withToken(httppprof.Symbol))
-	mux.HandleFunc("POST /debug/pprof/symbol", a.withToken(httppprof.Symbol))
-	mux.HandleFunc("GET /debug/pprof/trace", a.withToken(httppprof.Trace))
-	mux.HandleFunc("GET /debug/pprof/{name...}", a.withToken(a.profile))
+	mux.HandleFunc("GET /debug/pprof/profile", a.guard.Require(access.Write, httppprof.Profile))
+	mux.HandleFunc("GET /debug/pprof/symbol", a.guard.Require(access.Write, httppprof.Symbol))
+	mux.HandleFunc("POST /debug/pprof/symbol", a.guard.Require(access.Write, httppprof.Symbol))
+	mux.HandleFunc("GET /debug/pprof/trace", a.guard.Require(access.Write, httppprof.Trace))
+	mux.HandleFunc("GET /debug/pprof/{name...}", a.guard.Require(access.Write, a.profile))
 }
 
 // profile serves one profile, or a list of all.

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"stint/server/access"
+)
+
+func tokenCommand() command {
+	return command{
+		name: "token", args: "[flags] NAME", summary: "make a token for the admin API", run: runToken,
+		flags: func() string { return tokenFlags(new(string)).FlagUsagesWrapped(helpWidth) },
+		text: `Prints a new token for NAME, and the line to add to the file of serve --admin-access. That file has
+only the hash, so nobody can read the token there: it is shown once. It calls no service.
+
+The roles are read (limits, inspect, health, metrics, rules), support (reset too) and write (all).
+
+  stint token --role support oncall`,
+	}
+}
+
+func tokenFlags(role *string) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("token", pflag.ContinueOnError)
+	flags.StringVar(role, "role", access.Read.String(), "`ROLE` of the caller: read, support or write")
+	return flags
+}
+
+func runToken(_ context.Context, s streams, args []string) error {
+	var word string
+	flags := tokenFlags(&word)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		return &usageError{"token takes one name", "write stint token --role read NAME"}
+	}
+	role, err := access.ParseRole(word)
+	if err != nil {
+		return &usageError{err.Error(), "see stint help token"}
+	}
+	name := flags.Arg(0)
+	if err := access.CheckName(name); err != nil {
+		return &usageError{err.Error(), "see stint help token"}
+	}
+	token, credential := access.NewToken()
+	fmt.Fprintf(s.out, "token  %s\nline   %s %v %s\n", token, name, role, credential)
+	return nil
+}
