@@ -14,6 +14,7 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
+	"stint/records"
 	"stint/rule"
 	"stint/rule/catalog/book"
 	"stint/rule/rulefile"
@@ -48,6 +49,7 @@ type App struct {
 	envoy         *telemetry.EnvoyStats // nil: not configured
 	grpcServer    *transport.Server     // server of grpc; nil: it is not opened
 	book          *book.Book
+	records       *records.File // nil: not configured
 
 	phase  atomic.Int32
 	phases sync.Mutex         // held while the listeners learn of a change
@@ -102,6 +104,11 @@ func New(config settings.Config) (*App, error) {
 		a.stores.close()
 		return nil, err
 	}
+	if err = a.openRecords(); err != nil {
+		a.stores.close()
+		a.closeBook()
+		return nil, err
+	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
 	a.metrics.Built(Version())
 	a.metrics.Store(a.stores.stats)
@@ -130,6 +137,7 @@ func New(config settings.Config) (*App, error) {
 		a.keys.Close()
 		a.stores.close()
 		a.closeBook()
+		a.closeRecords()
 		return nil, err
 	}
 	a.gates = newGates(&a.config, a.log)
@@ -174,6 +182,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.keys.Close()
 		a.stores.close()
 		a.closeBook()
+		a.closeRecords()
 		return err
 	}
 	a.loadShares()

@@ -46,6 +46,7 @@ func (a *App) shutdown(ctx context.Context) {
 	}
 	a.stores.close()
 	a.closeBook()
+	a.closeRecords()
 	a.phase.Store(stopped)
 	a.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
 }

@@ -24,7 +24,7 @@ func fillFile(b *testing.B, path string, n int, record func(i int) Record) {
 		for i := from; i < min(n, from+50_000); i++ {
 			c.Edits = append(c.Edits, Edit{Put: record(i)})
 		}
-		_, err := f.Apply(c, start)
+		_, err := f.Apply(b.Context(), c, start)
 		testkit.Must(b, err)
 	}
 }

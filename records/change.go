@@ -1,6 +1,7 @@
 package records
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,6 +43,15 @@ type Change struct {
 	// Request identifies the request for this change, such as the hash of its body. A change with the
 	// same key and another request is a mistake, and is refused.
 	Request string
+
+	By  Actor  // who makes the change
+	Why string // the reason, for those who read the audit trail
+}
+
+// Actor is who makes a change.
+type Actor struct {
+	Name string // of a token or a certificate; "" if the caller did not have to name itself
+	From string // the address that the call came from; "" for a command on this machine
 }
 
 // Outcome is the result of a change.
@@ -58,8 +68,11 @@ var (
 )
 
 // Apply makes a change. When it returns without an error, the change is on disk and in force. If it returns an
-// error, an [*Error], nothing has changed.
-func (f *File) Apply(c Change, now time.Time) (Outcome, error) {
+// error, an [*Error] or that of ctx, nothing has changed.
+func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
 	if err := c.check(); err != nil {
 		return Outcome{}, err
 	}

@@ -38,7 +38,7 @@ func put(t testing.TB, f *File, records ...Record) uint64 {
 	for _, r := range records {
 		c.Edits = append(c.Edits, Edit{Put: r})
 	}
-	out, err := f.Apply(c, start)
+	out, err := f.Apply(t.Context(), c, start)
 	testkit.Must(t, err)
 	return out.Revision
 }
@@ -102,7 +102,7 @@ func TestFileKeepsRecords(t *testing.T) {
 	check(6)
 	changed := override
 	changed.Requests = 8
-	_, err := f.Apply(Change{Edits: []Edit{{Delete: subject.ID()}, {Put: changed}, {Delete: ban.ID()}}}, friday.Add(-time.Minute))
+	_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Delete: subject.ID()}, {Put: changed}, {Delete: ban.ID()}}}, friday.Add(-time.Minute))
 	testkit.Must(t, err)
 	delete(want, subject.ID())
 	delete(want, ban.ID())
@@ -165,7 +165,7 @@ func TestNothingInPart(t *testing.T) {
 		{Change{Edits: []Edit{{Put: fresh}}, IdempotencyKey: "a\n"}, "idempotency key", "control", "UUID", nil},
 		{Change{Edits: []Edit{{Put: fresh}}, Request: strings.Repeat("x", 257)}, "request", "longer than 256", "hash", nil},
 	} {
-		_, err := f.Apply(tt.c, start)
+		_, err := f.Apply(t.Context(), tt.c, start)
 		wantFault(t, err, tt.where, tt.problem, tt.hint, tt.cause)
 		revision, err := f.Revision()
 		testkit.Must(t, err)
@@ -186,7 +186,7 @@ func TestIfMatch(t *testing.T) {
 	var both sync.WaitGroup
 	for _, s := range []Subject{mine, yours} {
 		both.Go(func() {
-			if _, err := f.Apply(Change{Edits: []Edit{{Put: s, IfMatch: read}}}, start); err == nil {
+			if _, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: s, IfMatch: read}}}, start); err == nil {
 				wins.Store(s.Plan, true)
 			} else {
 				wantFault(t, err, "subject user=42", "changed since revision 1: it has revision 3", "repeat the change", ErrConflict)
@@ -203,9 +203,9 @@ func TestIfMatch(t *testing.T) {
 	wins.Delete(got.Plan)
 	wins.Range(func(plan, _ any) bool { t.Errorf("both won, and %v is lost", plan); return true })
 	// The whole file has a revision too.
-	_, err = f.Apply(Change{Edits: []Edit{{Put: mine}}, IfMatch: other}, start)
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Put: mine}}, IfMatch: other}, start)
 	wantFault(t, err, "records", "changed since revision 2: it has revision 3", "read it again", ErrConflict)
-	_, err = f.Apply(Change{Edits: []Edit{{Delete: ban.ID(), IfMatch: read}}, IfMatch: 3}, start)
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Delete: ban.ID(), IfMatch: read}}, IfMatch: 3}, start)
 	testkit.Must(t, err)
 }
 
@@ -218,27 +218,27 @@ func TestIdempotency(t *testing.T) {
 	good := Change{Edits: []Edit{{Put: ban}}, IdempotencyKey: "k1", Request: "hash 1"}
 	conflicting := Change{Edits: []Edit{{Put: subject, IfAbsent: true}}, IdempotencyKey: "k2"}
 	missing := Change{Edits: []Edit{{Delete: override.ID()}}, IdempotencyKey: "k3"}
-	out, err := f.Apply(good, start)
+	out, err := f.Apply(t.Context(), good, start)
 	if err != nil || out != (Outcome{2, false}) {
 		t.Fatalf("%v, %v", out, err)
 	}
 	for round := range 2 {
-		_, err = f.Apply(conflicting, start)
+		_, err = f.Apply(t.Context(), conflicting, start)
 		wantFault(t, err, "subject user=42", "exists already", "read it", ErrConflict)
-		_, err = f.Apply(missing, start)
+		_, err = f.Apply(t.Context(), missing, start)
 		wantFault(t, err, "override user=42 of api/user", "no such record", "list", ErrMissing)
 		if round == 0 { // now both would be possible
-			_, err := f.Apply(Change{Edits: []Edit{{Delete: subject.ID()}, {Delete: ban.ID()}, {Put: override}}}, start)
+			_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Delete: subject.ID()}, {Delete: ban.ID()}, {Put: override}}}, start)
 			testkit.Must(t, err)
 			testkit.Must(t, f.Close())
 			f = open(t, path)
 		}
 	}
-	out, err = f.Apply(good, start.Add(9*time.Hour))
+	out, err = f.Apply(t.Context(), good, start.Add(9*time.Hour))
 	if err != nil || out != (Outcome{2, true}) {
 		t.Errorf("%v, %v", out, err)
 	}
-	if out, err = f.Apply(good, friday.Add(time.Hour)); err != nil || out != (Outcome{2, true}) {
+	if out, err = f.Apply(t.Context(), good, friday.Add(time.Hour)); err != nil || out != (Outcome{2, true}) {
 		t.Errorf("after the end of the ban: %v, %v", out, err)
 	}
 	if _, there, err := f.Get(ban.ID()); there || err != nil {
@@ -246,14 +246,14 @@ func TestIdempotency(t *testing.T) {
 	}
 	other := good
 	other.Request = "hash 2"
-	_, err = f.Apply(other, start)
+	_, err = f.Apply(t.Context(), other, start)
 	wantFault(t, err, "idempotency key", "used for another request", "new key", ErrReused)
 	// A change with a fault of its own can be corrected.
 	fault := Change{Edits: []Edit{{Put: Ban{Subject: "user"}}}, IdempotencyKey: "k4"}
-	_, err = f.Apply(fault, start)
+	_, err = f.Apply(t.Context(), fault, start)
 	wantFault(t, err, "ban user", "no entry", "KEY=VALUE", nil)
 	fault.Edits[0].Put = banned
-	if out, err := f.Apply(fault, start); err != nil || out.Repeated {
+	if out, err := f.Apply(t.Context(), fault, start); err != nil || out.Repeated {
 		t.Errorf("%v, %v", out, err)
 	}
 }
@@ -269,21 +269,21 @@ func TestOutcomesEnd(t *testing.T) {
 		return outcomes, ages
 	}
 	for n := range 2 * forgetMost {
-		_, err := f.Apply(Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: fmt.Sprint("k", n)}, start.Add(time.Duration(n)*time.Second))
+		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: fmt.Sprint("k", n)}, start.Add(time.Duration(n)*time.Second))
 		testkit.Must(t, err)
 	}
 	at := start.Add(outcomeAge + time.Minute)
 	for _, want := range []int{2*forgetMost - 60, 2*forgetMost - 60} { // one for each second of that minute
-		_, err := f.Apply(Change{Edits: []Edit{{Put: pattern}}}, at)
+		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: pattern}}}, at)
 		testkit.Must(t, err)
 		if outcomes, ages := count(); outcomes != want || ages != want {
 			t.Errorf("%d outcomes, %d ages, want %d", outcomes, ages, want)
 		}
 	}
-	if out, err := f.Apply(Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: "k60"}, at); err != nil || !out.Repeated {
+	if out, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: "k60"}, at); err != nil || !out.Repeated {
 		t.Errorf("after a day: %v, %v", out, err)
 	}
-	if out, err := f.Apply(Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: "k59"}, at); err != nil || out.Repeated {
+	if out, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: "k59"}, at); err != nil || out.Repeated {
 		t.Errorf("after more than a day: %v, %v", out, err)
 	}
 }
@@ -295,7 +295,7 @@ func TestKeyReplacement(t *testing.T) {
 	put(t, f, first)
 	replace := func(old APIKey, key string, now, until time.Time) (APIKey, APIKey, error) {
 		ending, next := Replacement(old, keyOf(key, ""), until)
-		_, err := f.Apply(Change{Edits: []Edit{{Put: ending}, {Put: next}}}, now)
+		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: ending}, {Put: next}}}, now)
 		return ending, next, err
 	}
 	first, second, err := replace(first, "second", start, friday)
@@ -308,19 +308,19 @@ func TestKeyReplacement(t *testing.T) {
 	second, third, err := replace(second, "third", friday, late)
 	testkit.Must(t, err)
 	// A revoked replacement can be made again.
-	_, err = f.Apply(Change{Edits: []Edit{{Delete: third.ID()}}}, friday)
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Delete: third.ID()}}}, friday)
 	testkit.Must(t, err)
 	_, third, err = replace(second, "fourth", friday, late)
 	testkit.Must(t, err)
 	third.Why = "noted later"
-	_, err = f.Apply(Change{Edits: []Edit{{Put: third}}}, late.Add(time.Hour))
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Put: third}}}, late.Add(time.Hour))
 	testkit.Must(t, err)
-	_, err = f.Apply(Change{Edits: []Edit{{Put: APIKey{Hash: sumOf("a"), Last: "abcd", Subject: "user=42", Replaces: sumOf("b")}}}}, start)
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Put: APIKey{Hash: sumOf("a"), Last: "abcd", Subject: "user=42", Replaces: sumOf("b")}}}}, start)
 	wantFault(t, err, "replaces", "no key to replace", "replaces none", ErrConflict)
 	lone := keyOf("lone", "user=42")
 	put(t, f, lone)
 	_, next := Replacement(lone, keyOf("next", ""), friday)
-	_, err = f.Apply(Change{Edits: []Edit{{Put: next}}}, start)
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Put: next}}}, start)
 	wantFault(t, err, "replaces", "the old key has no end", "same change", ErrConflict)
 }
 
@@ -329,10 +329,10 @@ func TestTrustedProxies(t *testing.T) {
 	testkit.Must(t, err)
 	defer f.Close()
 	c := Change{Edits: []Edit{{Put: Ban{Network: proxy}}}}
-	_, err = f.Apply(c, start)
+	_, err = f.Apply(t.Context(), c, start)
 	wantFault(t, err, "ban 198.51.100.0/28: network", "trusted proxy", "force", nil)
 	c.Force = true
-	_, err = f.Apply(c, start)
+	_, err = f.Apply(t.Context(), c, start)
 	testkit.Must(t, err)
 }
 
@@ -419,7 +419,7 @@ func TestFileFaults(t *testing.T) {
 func TestClosedFile(t *testing.T) {
 	f := openNew(t)
 	testkit.Must(t, f.Close())
-	_, err := f.Apply(Change{Edits: []Edit{{Put: subject}}}, start)
+	_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}}, start)
 	wantFault(t, err, "records.db", "closed", "open it", nil)
 	_, _, err = f.Get(subject.ID())
 	wantFault(t, err, "records.db", "closed", "open it", nil)

@@ -2,6 +2,7 @@ package records
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -70,7 +71,7 @@ func writer(path string) error {
 		return err
 	}
 	for n := from; n < from+100_000; n++ { // killed long before the end
-		out, err := f.Apply(Change{Edits: editsOf(n), IdempotencyKey: fmt.Sprint("change-", n)}, start)
+		out, err := f.Apply(context.Background(), Change{Edits: editsOf(n), IdempotencyKey: fmt.Sprint("change-", n)}, start)
 		switch {
 		case err != nil:
 			if fault, ok := errors.AsType[*Error](err); ok {
@@ -149,7 +150,7 @@ func TestKill(t *testing.T) {
 		made := !same(t, path, m, next)
 		m.change(next)
 		f := open(t, path)
-		out2, err := f.Apply(Change{Edits: editsOf(next), IdempotencyKey: fmt.Sprint("change-", next)}, start)
+		out2, err := f.Apply(t.Context(), Change{Edits: editsOf(next), IdempotencyKey: fmt.Sprint("change-", next)}, start)
 		testkit.Must(t, err)
 		testkit.Must(t, f.Close())
 		next++
@@ -188,14 +189,14 @@ func TestKillAtAnyByte(t *testing.T) {
 	path := filepath.Join(dir, "records.db")
 	f := open(t, path)
 	for n := range 9 {
-		_, err := f.Apply(Change{Edits: editsOf(n)}, start)
+		_, err := f.Apply(t.Context(), Change{Edits: editsOf(n)}, start)
 		testkit.Must(t, err)
 	}
 	testkit.Must(t, f.Close())
 	before, err := os.ReadFile(path)
 	testkit.Must(t, err)
 	f = open(t, path)
-	_, err = f.Apply(Change{Edits: editsOf(9)}, start)
+	_, err = f.Apply(t.Context(), Change{Edits: editsOf(9)}, start)
 	testkit.Must(t, err)
 	testkit.Must(t, f.Close())
 	after, err := os.ReadFile(path)

@@ -121,7 +121,7 @@ func TestLookupSeesChanges(t *testing.T) {
 		{Edit{Delete: all.ID()}, "pro"},
 		{Edit{Delete: subject.ID()}, ""},
 	} {
-		_, err := f.Apply(Change{Edits: []Edit{tt.edit}}, start)
+		_, err := f.Apply(t.Context(), Change{Edits: []Edit{tt.edit}}, start)
 		testkit.Must(t, err)
 		for range 2 {
 			if got := show(); got != tt.want {
@@ -136,7 +136,7 @@ func TestRefusedChangeIsNotInForce(t *testing.T) {
 	f := openNew(t)
 	put(t, f, subject)
 	lookup(t, f, "user", "42")
-	_, err := f.Apply(Change{Edits: []Edit{{Put: ban}, {Put: banned}, {Delete: override.ID()}}, IdempotencyKey: "k"}, start)
+	_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: ban}, {Put: banned}, {Delete: override.ID()}}, IdempotencyKey: "k"}, start)
 	wantFault(t, err, "override", "no such record", "list", ErrMissing)
 	if _, banned := f.BannedAddress(netip.MustParseAddr("192.0.2.7"), start); banned || lookup(t, f, "user", "42").Ban(start) != nil {
 		t.Error("a ban of a refused change is in force")
@@ -159,9 +159,9 @@ func TestMaxPatterns(t *testing.T) {
 	for n := range MaxPatterns {
 		c.Edits = append(c.Edits, Edit{Put: Override{Target: fmt.Sprint("user=", n, "-*"), Rule: "api", Requests: 1}})
 	}
-	_, err := f.Apply(c, start)
+	_, err := f.Apply(t.Context(), c, start)
 	testkit.Must(t, err)
-	_, err = f.Apply(Change{Edits: []Edit{{Put: Override{Target: "user=x*", Rule: "api", Requests: 1}}}}, start)
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Put: Override{Target: "user=x*", Rule: "api", Requests: 1}}}}, start)
 	wantFault(t, err, "overrides", "1001 patterns, at most 1000", "plans", nil)
 	if got := lookup(t, f, "user", "x1").Override("api", start); got != nil {
 		t.Errorf("the pattern too many is in force: %v", got)
@@ -223,7 +223,7 @@ func TestBannedAddress(t *testing.T) {
 		testkit.Must(t, err)
 		if _, there := bans[network]; there && r.IntN(2) == 0 {
 			delete(bans, network)
-			_, err := f.Apply(Change{Edits: []Edit{{Delete: Ban{Network: network}.ID()}}}, start)
+			_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Delete: Ban{Network: network}.ID()}}}, start)
 			testkit.Must(t, err)
 		} else {
 			ban := Ban{Network: network, Until: start.Add(time.Duration(1+r.IntN(10)) * time.Hour)}
@@ -283,7 +283,7 @@ func TestKeyLookup(t *testing.T) {
 	if got := valid(key.Hash, start); got != "user=43" {
 		t.Errorf("the changed key is of %q", got)
 	}
-	_, err := f.Apply(Change{Edits: []Edit{{Delete: key.ID()}}}, start)
+	_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Delete: key.ID()}}}, start)
 	testkit.Must(t, err)
 	if got := valid(key.Hash, start); got != "" {
 		t.Errorf("a revoked key is of %s", got)

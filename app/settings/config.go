@@ -56,6 +56,12 @@ type Config struct {
 	// escaped_slash, backslash, escapes, parameters, endings, dots_first. None by default.
 	CatalogFold []string
 
+	// Records (records) is a file of what operators set for single clients while the service runs:
+	// subjects, overrides, bans and API keys; see package records. The service creates it if it does
+	// not exist, in an existing folder; only one service at a time may use it. Empty, the default:
+	// there are none.
+	Records string
+
 	// RulesMerge (rules-merge) lets several files have descriptors of one domain; off by default: a
 	// domain in two files is an error.
 	RulesMerge bool

@@ -79,6 +79,7 @@ func (c *Config) Settings() []Setting {
 			"catalog-fold", "`WORD` for spellings of a path that rules per API treat as one: case, trailing_slash, ...; may be repeated",
 			config.List(&c.CatalogFold, checkFold),
 		},
+		{"records", "`FILE` of subjects, overrides, bans and API keys, which admin changes while the service runs", config.Path(&c.Records)},
 		{"rules-merge", "let several files hold descriptors of one domain", config.Flag(&c.RulesMerge)},
 		{"unmatched", "what to `DO` with requests to which no limit applies: allow or deny", config.Text(&c.Unmatched, config.OneOf(unmatchedAllow, UnmatchedDeny))},
 		{"store", "`WHERE` counts are stored: memory, or redis://HOST:PORT[,HOST:PORT] that all nodes share", config.Text(&c.Store, checkStore)},

@@ -221,7 +221,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings"},
 		[]string{
-			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/connect", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -229,7 +229,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
+			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "cmd/stint/measure", "pace", "pace/*", "app", "app/settings", "internal/...",
 		},
 		"nothing imports a command or an example",
