@@ -203,11 +203,11 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 			i += int(t.Borrows)
 			continue
 		}
-		packed := t.Limit.ForStores().Packed()
-		if packed && now == 0 {
+		quick := t.Op == stint.Ask && t.Loan() == nil && t.Limit.ForStores().Packed()
+		if quick && now == 0 {
 			now = s.now(c.At)
 		}
-		if t.Op != stint.Ask || t.Loan() != nil || !packed || !s.quick(s.fingerprint(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
+		if !quick || !s.quick(s.fingerprint(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 			now = 0
 		}
@@ -264,7 +264,6 @@ func (s *Store) decideOne(key stint.Key, q *query, d *stint.Decision) {
 		s.decideInMap(sh, q, d)
 		return
 	}
-	s.setTime(q)
 	for {
 		switch s.decideInTable(sh, q, d) {
 		case decided:

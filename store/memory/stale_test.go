@@ -60,16 +60,25 @@ func (s *Store) holdsForTest(t *testing.T, takes []stint.Take) bool {
 	return held > 0
 }
 
-// A call of several keys that exist reads the clock once.
+// A call of keys that exist reads the clock once, whatever it does to them.
 func TestReadsOfTheClock(t *testing.T) {
 	bucket := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 9, Per: time.Hour, Burst: 9})
 	log := limit(t, stint.Spec{Algorithm: stint.SlidingLog, Requests: 9, Per: time.Hour})
-	for name, other := range map[string]*stint.Limit{"slots": bucket, "slot and map": log} {
+	for name, takes := range map[string][]stint.Take{
+		"slots":        {{Key: "a", Limit: bucket, Cost: 1}, {Key: "b", Limit: bucket, Cost: 1}},
+		"slot and map": {{Key: "a", Limit: bucket, Cost: 1}, {Key: "b", Limit: log, Cost: 1}},
+		"ask":          {{Key: "a", Limit: bucket, Cost: 1}},
+		"ask at most":  {{Key: "a", Limit: bucket, Cost: 1, Op: stint.AskAtMost}},
+		"force":        {{Key: "a", Limit: bucket, Cost: 1, Op: stint.Force}},
+		"refund":       {{Key: "a", Limit: bucket, Cost: 1, Op: stint.Refund}},
+		"map":          {{Key: "a", Limit: log, Cost: 1}},
+		"loan":         {{Key: "a", Limit: bucket, Cost: 1, Handling: &stint.Handling{Loan: new(stint.Loan{Node: 1})}}},
+	} {
 		now, reads := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), 0
 		s := New(Options{Clock: func() stint.Instant { reads++; return now }})
 		for range 2 {
 			reads = 0
-			testkit.Decide(t, s, stint.Take{Key: "a", Limit: bucket, Cost: 1}, stint.Take{Key: "b", Limit: other, Cost: 1})
+			testkit.Decide(t, s, takes...)
 		}
 		if reads != 1 {
 			t.Errorf("%s: %d reads", name, reads)

@@ -98,13 +98,14 @@ func (s *Store) decideInTable(sh *shard, q *query, d *stint.Decision) outcome {
 	t := sh.table.Load()
 	sl, end := t.find(q.fp)
 	if sl == nil {
+		s.setTime(q)
 		return s.decideNewKey(sh, t, end, q, d)
 	}
 	word := sl.word.Load()
+	s.setTime(q)
 	if word&busy != 0 || word < 1<<stateBits {
 		return s.decideOnMark(sh, t, sl, word, q, d)
 	}
-	s.setTime(q)
 	if known := s.limits.of(word); known != q.limit && !known.ForStores().Same(q.limit) {
 		return s.renumber(sl, word, known, q, d)
 	}
