@@ -100,7 +100,7 @@ func (l *Limit) length() int64 {
 
 // overfull reports whether more is used of a bucket than it holds.
 func (l *Limit) overfull(st *State, now Instant) bool {
-	return l.charge > 0 && st.T > l.clock(st.holdTime(now))+l.full
+	return l.charge > 0 && st.T > l.clock(st.reservedTime(now))+l.full
 }
 
 // timely reports whether a window or log is plain and has nothing later than now. Such a state is
@@ -140,7 +140,7 @@ func (l *Limit) present(st *State, now Instant) {
 		}
 	}
 	if st.Written == 0 && l.overfull(st, now) {
-		st.T = l.clock(st.holdTime(now)) + l.full
+		st.T = l.clock(st.reservedTime(now)) + l.full
 	}
 }
 

@@ -112,8 +112,8 @@ func (l *Limit) convert(st *State, old *Limit, now Instant, deferred bool) {
 func (l *Limit) level(st *State, now Instant) int64 {
 	t, _ := l.unlent(st, now)
 	if l.spec.Reserve {
-		now = st.holdTime(now)
-		t, _ = l.hold(st, now)
+		now = st.reservedTime(now)
+		t, _ = l.reservedAt(st, now)
 	}
 	return max(0, t-l.clock(now))
 }
@@ -188,8 +188,8 @@ func (l *Limit) bucketUntil(st *State, now Instant, level int64) int64 {
 	kept, ends := int64(0), []entry(nil) // units that are not refilled, and until when
 	switch {
 	case l.spec.Reserve:
-		now = st.holdTime(now)
-		t, _ = l.hold(st, now)
+		now = st.reservedTime(now)
+		t, _ = l.reservedAt(st, now)
 		st.Log.each(func(e entry) bool {
 			if end := Instant(e.at).Add(MaxReservation); end > now {
 				ends, kept = append(ends, entry{int64(end), e.n}), kept+int64(e.n)

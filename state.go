@@ -130,7 +130,7 @@ func (l *Limit) charged(st *State, now Instant, cost uint64) Decision {
 	}
 	l.add(st, now, int64(cost))
 	if l.spec.Reserve {
-		st.log().push(int64(st.holdTime(now)), cost)
+		st.log().push(int64(st.reservedTime(now)), cost)
 	}
 	d := l.Test(st, now, 0)
 	d.Delay = time.Duration(wait) * time.Microsecond
@@ -142,7 +142,7 @@ func (l *Limit) deny(st *State, now Instant, cost uint64) Decision {
 	st = l.seen(st, now)
 	switch {
 	case l.spec.Reserve:
-		return l.holdDeny(st, now, cost)
+		return l.reservedDeny(st, now, cost)
 	case l.smooth && st.lending != nil:
 		return l.lentTest(st, now, cost)
 	}
@@ -162,7 +162,7 @@ func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
 	st = l.seen(st, now)
 	switch {
 	case l.spec.Reserve:
-		return l.holdTest(st, now, cost)
+		return l.reservedTest(st, now, cost)
 	case l.smooth && st.lending != nil:
 		return l.lentTest(st, now, cost)
 	case l.fits(st, now, cost):
@@ -203,7 +203,7 @@ func (l *Limit) expiry(st *State) Instant {
 			t, _ := l.unlent(st, last)
 			return max(last, Instant(l.bucketExpiry(t)))
 		}
-		return Instant(l.bucketExpiry(l.holdExpiry(st)))
+		return Instant(l.bucketExpiry(l.reservedExpiry(st)))
 	case FixedWindow:
 		end := Instant(0)
 		if st.N > 0 {
@@ -273,7 +273,7 @@ func (l *Limit) counted(st *State, now Instant) int64 {
 	case TokenBucket, LeakyBucket:
 		t, _ := l.unlent(st, now)
 		if l.spec.Reserve {
-			t, _ = l.hold(st, st.holdTime(now))
+			t, _ = l.reservedAt(st, st.reservedTime(now))
 		}
 		return (max(0, t-l.clock(now)) + l.charge - 1) / l.charge
 	case FixedWindow:
@@ -337,8 +337,8 @@ func (l *Limit) add(st *State, now Instant, cost int64) {
 	case TokenBucket, LeakyBucket:
 		at := now
 		if l.spec.Reserve {
-			at = st.holdTime(now)
-			l.holdTidy(st, at)
+			at = st.reservedTime(now)
+			l.reservedTidy(st, at)
 		}
 		l.writeOff(st, at)
 		st.T = l.bucketAdd(st.T, at, cost)
@@ -377,7 +377,7 @@ func (l *Limit) sub(st *State, now Instant, cost int64, undo *Decision) {
 	switch l.spec.Algorithm {
 	case TokenBucket:
 		if l.spec.Reserve {
-			l.holdBack(st, now, cost, undo)
+			l.giveBackReserved(st, now, cost, undo)
 		} else {
 			l.pourBack(st, now, cost, undo)
 		}

@@ -174,7 +174,7 @@ func TestHoldGiveBack(t *testing.T) {
 }
 
 // Decisions of a bucket with reservations, step by step.
-func TestHold(t *testing.T) {
+func TestReserve(t *testing.T) {
 	limit := stint.MustLimit(holdSpec) // 8, and one each 200 ms
 	var st stint.State
 	at := func(d time.Duration) stint.Instant { return zero.Add(d) }

@@ -26,10 +26,10 @@ func (l *Limit) reserve(t int64, at Instant, units int64) int64 {
 	return max(t, l.clock(at)+mulSat(units, l.charge))
 }
 
-// hold returns the bucket at now: its t, with the reserved units not refilled, and the time up to
+// reservedAt returns the bucket at now: its t, with the reserved units not refilled, and the time up to
 // which reservations are too old. Reservations that are too old count as settled when they became
 // so.
-func (l *Limit) hold(st *State, now Instant) (t, old int64) {
+func (l *Limit) reservedAt(st *State, now Instant) (t, old int64) {
 	t, old = st.T, int64(now)-MaxReservation.Microseconds()
 	if st.Log.empty() {
 		return t, old
@@ -46,47 +46,47 @@ func (l *Limit) hold(st *State, now Instant) (t, old int64) {
 	return l.reserve(t, now, reserved), old
 }
 
-// holdTime returns the time at which to decide a take that comes at now.
-func (st *State) holdTime(now Instant) Instant {
+// reservedTime returns the time at which to decide a take that comes at now.
+func (st *State) reservedTime(now Instant) Instant {
 	if st.Log.empty() {
 		return now
 	}
 	return max(now, Instant(st.Log.tail.at))
 }
 
-// holdTidy brings the state to now. Each change of the state starts with it.
-func (l *Limit) holdTidy(st *State, now Instant) {
-	t, old := l.hold(st, now)
+// reservedTidy brings the state to now. Each change of the state starts with it.
+func (l *Limit) reservedTidy(st *State, now Instant) {
+	t, old := l.reservedAt(st, now)
 	st.T = t
 	if !st.Log.empty() {
 		st.Log.prune(old)
 	}
 }
 
-// holdExpiry returns the clock value at which the bucket is full if no reservation is settled.
-func (l *Limit) holdExpiry(st *State) int64 {
+// reservedExpiry returns the clock value at which the bucket is full if no reservation is settled.
+func (l *Limit) reservedExpiry(st *State) int64 {
 	if st.Log.empty() {
 		return st.T
 	}
-	t, _ := l.hold(st, Instant(st.Log.tail.at).Add(MaxReservation))
+	t, _ := l.reservedAt(st, Instant(st.Log.tail.at).Add(MaxReservation))
 	return t
 }
 
-// holdTest is Test for a bucket with reservations.
-func (l *Limit) holdTest(st *State, now Instant, cost uint64) Decision {
-	at := st.holdTime(now)
-	t, _ := l.hold(st, at)
+// reservedTest is Test for a bucket with reservations.
+func (l *Limit) reservedTest(st *State, now Instant, cost uint64) Decision {
+	at := st.reservedTime(now)
+	t, _ := l.reservedAt(st, at)
 	if cost == 0 || cost <= uint64(l.most) && l.bucketFits(t, at, int64(cost)) {
-		return l.holdReport(st, now)
+		return l.reservedReport(st, now)
 	}
-	return l.holdDeny(st, now, cost)
+	return l.reservedDeny(st, now, cost)
 }
 
-// holdReport returns an allowing decision. It treats reservations as settled now, because nobody
+// reservedReport returns an allowing decision. It treats reservations as settled now, because nobody
 // knows when they will be.
-func (l *Limit) holdReport(st *State, now Instant) Decision {
-	at := st.holdTime(now)
-	t, _ := l.hold(st, at)
+func (l *Limit) reservedReport(st *State, now Instant) Decision {
+	at := st.reservedTime(now)
+	t, _ := l.reservedAt(st, at)
 	d := l.bucketReport(t, at)
 	if d.ResetAfter > 0 {
 		d.ResetAfter += at.Sub(now)
@@ -94,24 +94,24 @@ func (l *Limit) holdReport(st *State, now Instant) Decision {
 	return d
 }
 
-// holdDeny returns a denial. Its RetryAfter assumes that no reservation is ever settled or given
+// reservedDeny returns a denial. Its RetryAfter assumes that no reservation is ever settled or given
 // back, because nobody knows when. ResetAfter is never shorter.
-func (l *Limit) holdDeny(st *State, now Instant, cost uint64) Decision {
-	at := st.holdTime(now)
-	d := l.holdReport(st, now)
+func (l *Limit) reservedDeny(st *State, now Instant, cost uint64) Decision {
+	at := st.reservedTime(now)
+	d := l.reservedReport(st, now)
 	d.Allowed, d.RetryAfter = false, Never
 	if cost <= uint64(l.most) {
-		d.RetryAfter = l.holdRetry(st, at, int64(cost)) + at.Sub(now)
+		d.RetryAfter = l.reservedRetry(st, at, int64(cost)) + at.Sub(now)
 		d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
 	}
 	return d
 }
 
-// holdRetry returns the time until cost units fit if no reservation is settled or given back. The
+// reservedRetry returns the time until cost units fit if no reservation is settled or given back. The
 // cost is at most l.most. The oldest reservations must become too old first, until the cost fits
 // beside the others.
-func (l *Limit) holdRetry(st *State, now Instant, cost int64) time.Duration {
-	t, old := l.hold(st, now)
+func (l *Limit) reservedRetry(st *State, now Instant, cost int64) time.Duration {
+	t, old := l.reservedAt(st, now)
 	if !st.Log.empty() {
 		reserved := int64(st.Log.total)
 		st.Log.each(func(e entry) bool {
@@ -131,7 +131,7 @@ func (l *Limit) holdRetry(st *State, now Instant, cost int64) time.Duration {
 // free ends the reservation of the take with decision undo. It returns how many of the cost units
 // were still reserved.
 func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 {
-	l.holdTidy(st, st.holdTime(now))
+	l.reservedTidy(st, st.reservedTime(now))
 	if st.Log.empty() {
 		return 0
 	}
@@ -153,16 +153,16 @@ func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Deci
 	return l.Test(st, now, 0)
 }
 
-// holdBack gives back the reservation of the take with decision undo. If undo is nil, it lowers
+// giveBackReserved gives back the reservation of the take with decision undo. If undo is nil, it lowers
 // what is used now, the newest reservations last.
-func (l *Limit) holdBack(st *State, now Instant, cost int64, undo *Decision) {
+func (l *Limit) giveBackReserved(st *State, now Instant, cost int64, undo *Decision) {
 	if undo != nil {
 		freed := l.free(st, now, uint64(cost), undo)
 		st.T = max(0, st.T-mulSat(freed, l.charge))
 		return
 	}
-	at := st.holdTime(now)
-	l.holdTidy(st, at)
+	at := st.reservedTime(now)
+	l.reservedTidy(st, at)
 	st.T = max(0, st.T-mulSat(cost, l.charge))
 	if left := max(0, st.T-l.clock(at)) / l.charge; !st.Log.empty() && int64(st.Log.total) > left {
 		st.Log.remove(0, st.Log.total-uint64(left), true)
