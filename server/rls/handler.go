@@ -96,9 +96,9 @@ type Call struct {
 	out      []byte
 }
 
-// Hold returns how long to wait before sending the answer. It is 0 except for a leaky_bucket, which
+// Delay returns how long to wait before sending the answer. It is 0 except for a leaky_bucket, which
 // spaces requests. It never exceeds the deadline of the context given to Decide.
-func (c *Call) Hold() time.Duration { return c.held }
+func (c *Call) Delay() time.Duration { return c.held }
 
 // KeepsLittle reports whether c is small enough to keep in a pool. Drop a larger one; otherwise a
 // few large requests would occupy memory for a long time.
@@ -138,7 +138,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // uses memory of c and is valid until c is used again. Decide does not keep request. The error is
 // an [*Error].
 //
-// If the answer must be delayed, see [Call.Hold], and ctx would end before that, the request is
+// If the answer must be delayed, see [Call.Delay], and ctx would end before that, the request is
 // denied and nothing is charged.
 func (h *Handler) Decide(ctx context.Context, c *Call, request []byte) ([]byte, error) {
 	c.held = 0

@@ -45,7 +45,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		writeError(w, status, kind, err.Error())
 		return
 	}
-	if hold := c.Hold(); hold > 0 && !system.Wait(r.Context(), hold) {
+	if hold := c.Delay(); hold > 0 && !system.Wait(r.Context(), hold) {
 		h.Abandon(r.Context(), c)
 		return
 	}

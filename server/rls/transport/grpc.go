@@ -247,7 +247,7 @@ func shouldRateLimit(srv any, ctx context.Context, read func(any) error, _ grpc.
 
 // hold waits until the answer may be sent.
 func (s *Server) hold(ctx context.Context, x *exchange) error {
-	wait := x.call.Hold()
+	wait := x.call.Delay()
 	if wait <= 0 {
 		return nil
 	}

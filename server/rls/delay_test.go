@@ -28,7 +28,7 @@ descriptors:
 
 // A leaky bucket delays its answers, up to the caller's deadline. A caller with an earlier deadline
 // is denied and nothing is charged.
-func TestHold(t *testing.T) {
+func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := deskOf(t, Options{Headers: []rule.Preset{rule.Legacy}, Reset: Delta}, queue)
 		for i, step := range []struct {
@@ -58,9 +58,9 @@ func TestHold(t *testing.T) {
 			}
 			q, a := resp.Statuses[0], resp.Statuses[1]
 			over := resp.OverallCode == pb.RateLimitResponse_OVER_LIMIT
-			if over != step.over || d.call.Hold() != step.hold || q.LimitRemaining != step.left || a.LimitRemaining != step.rest ||
+			if over != step.over || d.call.Delay() != step.hold || q.LimitRemaining != step.left || a.LimitRemaining != step.rest ||
 				(q.Code == pb.RateLimitResponse_OVER_LIMIT) != step.over || a.Code != pb.RateLimitResponse_OK {
-				t.Errorf("step %d: hold %v, %v", i, d.call.Hold(), resp)
+				t.Errorf("step %d: hold %v, %v", i, d.call.Delay(), resp)
 			}
 			headers := resp.ResponseHeadersToAdd
 			if retry := headers[0].Key == "Retry-After" && headers[0].Value == "1"; retry != step.over {
@@ -77,7 +77,7 @@ func TestAbandon(t *testing.T) {
 		if resp, failure := d.ask(t.Context(), t, request("q", "1", "a", "1")); failure != nil || resp.Statuses[1].LimitRemaining < 3 {
 			t.Fatal(resp, failure)
 		}
-		if hold := d.call.Hold(); hold > 100*time.Millisecond {
+		if hold := d.call.Delay(); hold > 100*time.Millisecond {
 			t.Fatalf("held for %v", hold)
 		} else if hold > 0 {
 			gone, cancel := context.WithCancel(t.Context())
@@ -95,11 +95,11 @@ func TestHoldIsForgotten(t *testing.T) {
 			t.Fatal(failure)
 		}
 	}
-	if d.call.Hold() != 100*time.Millisecond {
-		t.Fatalf("held for %v", d.call.Hold())
+	if d.call.Delay() != 100*time.Millisecond {
+		t.Fatalf("held for %v", d.call.Delay())
 	}
-	if _, err := d.Decide(t.Context(), &d.call, []byte("\xff")); err == nil || d.call.Hold() != 0 {
-		t.Errorf("%v, held for %v", err, d.call.Hold())
+	if _, err := d.Decide(t.Context(), &d.call, []byte("\xff")); err == nil || d.call.Delay() != 0 {
+		t.Errorf("%v, held for %v", err, d.call.Delay())
 	}
 	d.Abandon(t.Context(), &d.call)
 	d.expect(t, "api: a=1", "OK: OK 5/HOUR left=2 reset=1770")
@@ -108,12 +108,12 @@ func TestHoldIsForgotten(t *testing.T) {
 }
 
 // In global shadow mode no answer is delayed.
-func TestShadowDoesNotHold(t *testing.T) {
+func TestShadowDoesNotDelay(t *testing.T) {
 	d := deskOf(t, Options{Shadow: true}, queue)
 	for range 6 {
 		resp, failure := d.ask(t.Context(), t, request("q", "1"))
-		if failure != nil || resp.OverallCode != pb.RateLimitResponse_OK || d.call.Hold() != 0 {
-			t.Fatalf("%v, %v, held for %v", resp, failure, d.call.Hold())
+		if failure != nil || resp.OverallCode != pb.RateLimitResponse_OK || d.call.Delay() != 0 {
+			t.Fatalf("%v, %v, held for %v", resp, failure, d.call.Delay())
 		}
 	}
 }
