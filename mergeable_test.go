@@ -98,7 +98,7 @@ func TestSaid(t *testing.T) {
 }
 
 // Which limits nodes can count apart.
-func TestSummable(t *testing.T) {
+func TestMergeable(t *testing.T) {
 	for _, test := range []struct {
 		spec stint.Spec
 		want bool

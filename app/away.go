@@ -129,7 +129,7 @@ func (s *server) doubtful() bool {
 func (a *App) lookCalls(s *server, status guard.Status, back bool) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	begins, over := s.state.undecodable.Look(status.Undecodable, status.UndecodableErr)
+	begins, over := s.state.undecodable.Check(status.Undecodable, status.UndecodableErr)
 	a.logFaults(s, begins, over, status.UndecodableErr,
 		"the state of a key cannot be read; its rule follows its on_store_failure, other rules are not affected",
 		"for a minute all states could be read")
@@ -140,7 +140,7 @@ func (a *App) lookCalls(s *server, status guard.Status, back bool) {
 	if status.Errors > s.state.failed.Seen {
 		s.state.failing = status.Failed.Error()
 	}
-	begins, over = s.state.failed.Look(status.Errors, status.Failed)
+	begins, over = s.state.failed.Check(status.Errors, status.Failed)
 	a.logFaults(s, begins, over, status.Failed,
 		"the store fails some calls; their rules follow their on_store_failure",
 		"the store has failed no call for a minute")

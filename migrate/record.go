@@ -229,7 +229,7 @@ func (r *Record) tested(l *stint.Limit, now stint.Instant, cost uint64) (t teste
 	switch {
 	case spec.Algorithm == stint.FixedWindow && !spec.FromFirst: // these always return the end of their window
 		gone = max(gone, l.Test(new(stint.State), now, 0).ResetAfter)
-	case looks && spec.Algorithm == stint.TokenBucket && !spec.Step: // these return the end of their use, see stint.Limit.Said
+	case looks && spec.Algorithm == stint.TokenBucket && !spec.Step: // these return the end of their use, see stint.StoreLimit.StateFromDecision
 		gone = min(gone, left)
 	}
 	t.d.ResetAfter = gone

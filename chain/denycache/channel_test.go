@@ -21,10 +21,10 @@ type hub struct {
 }
 
 type listener struct {
-	channels []string
-	hear     func(channel, message string)
-	held     [][2]string
-	end      chan error
+	channels  []string
+	onMessage func(channel, message string)
+	held      [][2]string
+	end       chan error
 }
 
 func (h *hub) Publish(_ context.Context, channel, message string) error {
@@ -46,13 +46,13 @@ func (h *hub) Publish(_ context.Context, channel, message string) error {
 func (h *hub) deliver() {
 	for l := range h.listeners {
 		for ; len(l.held) > 0 && !h.deaf; l.held = l.held[1:] {
-			l.hear(l.held[0][0], l.held[0][1])
+			l.onMessage(l.held[0][0], l.held[0][1])
 		}
 	}
 }
 
-func (h *hub) Listen(ctx context.Context, channels []string, hear func(channel, message string)) error {
-	l := &listener{channels: channels, hear: hear, end: make(chan error, 1)}
+func (h *hub) Listen(ctx context.Context, channels []string, onMessage func(channel, message string)) error {
+	l := &listener{channels: channels, onMessage: onMessage, end: make(chan error, 1)}
 	h.mu.Lock()
 	if h.refuses != nil {
 		defer h.mu.Unlock()

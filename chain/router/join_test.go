@@ -113,7 +113,7 @@ func TestAllOrNone(t *testing.T) {
 }
 
 // Sources are decided with the take that borrows from them, by Asks.
-func TestLeans(t *testing.T) {
+func TestBorrows(t *testing.T) {
 	s := newThree()
 	own := stint.Take{Key: "own", Limit: stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), Cost: 2, Borrows: 1, Handling: &stint.Handling{Terms: &stint.Terms{Coordination: stint.Eventual}}}
 	pool := take(stint.Gossip, 2)

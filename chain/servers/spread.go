@@ -165,7 +165,7 @@ var unlimitedLimit = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transaction.Step) {
 	t, server := s.takes[step.Part], s.servers[step.Part]
 	switch {
-	case phase == transaction.Change && step.Op != transaction.Owe:
+	case phase == transaction.Change && step.Op != transaction.DebitCapped:
 		asks.add(server, i, t)
 		return
 	case phase == transaction.Undo:
@@ -182,7 +182,7 @@ func (s *spread) add(asks *asks, i int, phase transaction.Phase, step *transacti
 	}
 	for rest := step.Cost; ; rest -= uint64(t.Cost) {
 		t.Cost = uint32(min(rest, stint.MaxCost))
-		if step.Op == transaction.Owe {
+		if step.Op == transaction.DebitCapped {
 			asks.add(server, -1, stint.Take{Key: t.Key, Limit: unlimitedLimit, Cost: t.Cost, Borrows: 1, Handling: &stint.Handling{Place: t.Place()}})
 		}
 		asks.add(server, i, t)

@@ -295,8 +295,7 @@ func (n *Node) End(req *Request, now stint.Instant, err error) error {
 		case t.Independent && !failed, pass && d.Charged <= units:
 			continue
 		}
-		back := *t
-		back.Op, back.Cost, back.Undo = stint.Refund, t.Charged(d)-units, new(*d)
+		back := transaction.Refund(*t, uint64(t.Charged(d)-units), new(*d))
 		n.giveBack(n.rule(t, now), &back, now, d)
 	}
 	transaction.SetCharged(req.whole, units)

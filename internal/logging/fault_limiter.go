@@ -17,21 +17,21 @@ type FaultLimiter struct {
 // Lasts reports whether a series of faults was logged, but not its end.
 func (l *FaultLimiter) Lasts() bool { return l.left > 0 }
 
-// Look gets the total number of faults and the last of them, nil if there was none. It returns
+// Check gets the total number of faults and the last of them, nil if there was none. It returns
 // whether to log that fault, and whether to log the end of the series.
-func (l *FaultLimiter) Look(n uint64, fault error) (tell, over bool) {
+func (l *FaultLimiter) Check(n uint64, fault error) (begins, over bool) {
 	more := n > l.Seen
 	l.Seen, l.quiet = n, max(0, l.quiet-1)
 	switch {
 	case more:
-		tell = l.left == 0 || l.quiet == 0 && fault.Error() != l.named
+		begins = l.left == 0 || l.quiet == 0 && fault.Error() != l.named
 		l.left = Quiet
 	case l.left > 0:
 		l.left--
 		over = l.left == 0
 	}
-	if tell {
+	if begins {
 		l.named, l.quiet = fault.Error(), Quiet
 	}
-	return tell, over
+	return begins, over
 }

@@ -15,28 +15,28 @@ func TestLook(t *testing.T) {
 		times      int // number of checks without a new fault before the last one
 		faults     uint64
 		fault      error
-		tell, over bool
+		begins, over bool
 	}{
 		{times: 5},
-		{faults: 2, fault: one, tell: true},
+		{faults: 2, fault: one, begins: true},
 		{faults: 1, fault: one},
 		{times: 10, faults: 1, fault: other}, // too soon
-		{times: logging.Quiet - 1, faults: 1, fault: other, tell: true},
+		{times: logging.Quiet - 1, faults: 1, fault: other, begins: true},
 		{times: logging.Quiet - 1, faults: 1, fault: other}, // already logged
 		{times: logging.Quiet - 2},
 		{over: true},
 		{times: 100},
-		{faults: 1, fault: other, tell: true},
+		{faults: 1, fault: other, begins: true},
 	} {
 		for range step.times {
-			if tell, over := tl.Look(tl.Seen, step.fault); tell || over {
-				t.Fatalf("step %d: %v, %v without a fault", i, tell, over)
+			if begins, over := tl.Check(tl.Seen, step.fault); begins || over {
+				t.Fatalf("step %d: %v, %v without a fault", i, begins, over)
 			}
 		}
-		if tell, over := tl.Look(tl.Seen+step.faults, step.fault); tell != step.tell || over != step.over {
-			t.Errorf("step %d: tell %v, over %v; want %v, %v", i, tell, over, step.tell, step.over)
+		if begins, over := tl.Check(tl.Seen+step.faults, step.fault); begins != step.begins || over != step.over {
+			t.Errorf("step %d: begins %v, over %v; want %v, %v", i, begins, over, step.begins, step.over)
 		}
-		if lasts = (lasts || step.tell) && !step.over; tl.Lasts() != lasts {
+		if lasts = (lasts || step.begins) && !step.over; tl.Lasts() != lasts {
 			t.Errorf("step %d: lasts %v, want %v", i, tl.Lasts(), lasts)
 		}
 	}

@@ -248,7 +248,7 @@ func importDirection(t *tree) []fault {
 		}
 		l, ok := layerOf(p.dir)
 		if !ok {
-			faults = append(faults, fault(fmt.Sprintf("%s: this package has no place in the house; "+
+			faults = append(faults, fault(fmt.Sprintf("%s: this package is in no layer; "+
 				"say in internal/repository (layers) what it may import, and why", p.dir)))
 			continue
 		}

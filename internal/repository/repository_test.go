@@ -154,7 +154,7 @@ var brokenRules = []struct {
 		src{"a.go": "package stint\nimport _ \"stint/internal/testkit\""},
 	},
 	{
-		"a package without a place", "import direction", "util: this package has no place",
+		"a package without a place", "import direction", "util: this package is in no layer",
 		src{"util/a.go": "package util"},
 	},
 	{

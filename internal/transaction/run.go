@@ -14,9 +14,9 @@ import (
 // fits when the second step takes it to learn the retry time.
 const tries = 3
 
-// Owe is the Op of a step that debits without a test, see [stint.StoreLimit.DebitCapped]. No take
-// has it.
-const Owe = stint.AskAtMost + 1
+// DebitCapped is the Op of a step that debits without a test, see [stint.StoreLimit.DebitCapped]. No
+// take has it.
+const DebitCapped = stint.AskAtMost + 1
 
 // Phase is the purpose of steps.
 type Phase int
@@ -211,7 +211,7 @@ func (r *Run) do(ctx context.Context, phase Phase, steps []Step) error {
 		p := &r.Parts[s.Part]
 		p.Result = s.Result
 		switch {
-		case phase == Change && s.Op != Owe, phase == Deny && s.Op == stint.Ask && s.Cost > 0:
+		case phase == Change && s.Op != DebitCapped, phase == Deny && s.Op == stint.Ask && s.Cost > 0:
 			r.Lasting = true
 		case phase == Charge, phase == Change:
 			r.add(Charged{s.Part, p.Take, s.Cost, &s.Result}, s.Passed)
@@ -235,7 +235,7 @@ func (r *Run) charge(ctx context.Context, last bool) (done bool, err error) {
 			asks = append(asks, Step{Part: i, Cost: p.Units()})
 		}
 		if p.owed > 0 {
-			changes = append(changes, Step{Part: i, Op: Owe, Cost: p.owed})
+			changes = append(changes, Step{Part: i, Op: DebitCapped, Cost: p.owed})
 		}
 	}
 	if err := r.do(ctx, Charge, asks); err != nil {

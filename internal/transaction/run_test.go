@@ -55,7 +55,7 @@ func (s *servers) one(phase transaction.Phase, step *transaction.Step) stint.Dec
 		return limit.Test(st, noon, 0)
 	case phase == transaction.Test:
 		return limit.Test(st, noon, step.Cost)
-	case step.Op == transaction.Owe:
+	case step.Op == transaction.DebitCapped:
 		return limit.ForStores().DebitCapped(st, noon, step.Cost)
 	case step.Op == stint.Force:
 		return limit.Force(st, noon, step.Cost)

@@ -39,7 +39,7 @@ func TestSaid(t *testing.T) {
 // A take that is decided as one with an undecided take was not decided either.
 func TestDecided(t *testing.T) {
 	apart, borrower := stint.Take{Independent: true}, stint.Take{Borrows: 1}
-	apartLeans := stint.Take{Independent: true, Borrows: 1}
+	apartBorrows := stint.Take{Independent: true, Borrows: 1}
 	one := stint.Take{}
 	for _, test := range []struct {
 		takes       []stint.Take
@@ -50,12 +50,12 @@ func TestDecided(t *testing.T) {
 		{[]stint.Take{one, one, one}, []int{1}, []bool{false, false, false}},
 		{[]stint.Take{one, apart, one, apart}, []int{1}, []bool{true, false, true, true}},
 		{[]stint.Take{one, apart, one, apart}, []int{0}, []bool{false, true, false, true}},
-		{[]stint.Take{apartLeans, apart, one, apart}, []int{1}, []bool{false, false, true, true}},
-		{[]stint.Take{apartLeans, apart, one, apart}, []int{0}, []bool{false, false, true, true}},
+		{[]stint.Take{apartBorrows, apart, one, apart}, []int{1}, []bool{false, false, true, true}},
+		{[]stint.Take{apartBorrows, apart, one, apart}, []int{0}, []bool{false, false, true, true}},
 		{[]stint.Take{apart, one}, []int{2}, []bool{false, false}},
 		{[]stint.Take{apart, one}, []int{-1}, []bool{false, false}},
 		{[]stint.Take{borrower, one, one, apart}, []int{1}, []bool{false, false, false, true}},
-		{[]stint.Take{apartLeans, apart, apartLeans, apart}, []int{3}, []bool{true, true, false, false}},
+		{[]stint.Take{apartBorrows, apart, apartBorrows, apart}, []int{3}, []bool{true, true, false, false}},
 	} {
 		var said *stint.CorruptState
 		if test.undecodable != nil {

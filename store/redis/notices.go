@@ -21,7 +21,7 @@ func (s *Store) Publish(ctx context.Context, channel, message string) error {
 	return s.explainNotice("publish", client.Do(ctx, command).Error())
 }
 
-// Listen calls hear for each message of the channels, in the server's order, until ctx is done or
+// Listen calls onMessage for each message of the channels, in the server's order, until ctx is done or
 // the connection is lost. It uses a connection of its own.
 func (s *Store) Listen(ctx context.Context, channels []string, onMessage func(channel, message string)) error {
 	client, err := s.sideLink.Client(ctx)
