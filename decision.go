@@ -105,8 +105,8 @@ func (d *Decision) speaksBefore(other *Decision) bool {
 	}
 }
 
-// AtMost returns how many of most units to take, by the decision of a test whether 1 unit passes:
-// as many as remain, and 1 if it does not pass.
+// AtMost returns how many units to take if at most most are wanted. The decision must be that of a
+// test for 1 unit: if it is allowed, AtMost returns as many as remain; if it is denied, 1.
 func (d *Decision) AtMost(most uint64) uint64 {
 	if !d.Allowed {
 		return min(most, 1)

@@ -19,7 +19,7 @@ func (a *App) openAccess() error {
 	return err
 }
 
-// renewAccess reads the callers of admin again. It logs an error and keeps those before.
+// renewAccess reads the callers of admin again. On an error it logs the error and keeps the old ones.
 func (a *App) renewAccess(why string) error {
 	list, err := a.config.LoadAccess()
 	if err != nil {

@@ -73,8 +73,8 @@ func (a *App) status() httpapi.Status {
 // ready reports whether clients should send calls here.
 func (a *App) ready() bool { return a.phase.Load() == running && !a.stores.alone() }
 
-// readyChanged tells the listeners whether clients should send calls, unless the service ends: then
-// they know.
+// readyChanged passes to the listeners whether clients should send calls. When the service has begun
+// to stop, it does nothing: the listeners then report so already.
 func (a *App) readyChanged() {
 	a.phases.Lock()
 	defer a.phases.Unlock()

@@ -23,16 +23,16 @@ import (
 // spaces counts the namespaces of tests.
 var spaces atomic.Int64
 
-// recalling returns a node on the server at a URL that caches denials, and receives notices until
-// the test ends. A clock, if there is one, is its own, and so is a channel for a message of each
-// notice that arrives.
-func recalling(t testing.TB, url, namespace string, clock func() time.Time, arrived chan<- struct{}) *denycache.Store {
+// startCache returns a deny cache around the Redis at a URL, which receives notices until the test
+// ends. clock is its clock; nil: the real one. Each notice that arrives sends a signal to arrived, if
+// somebody waits for it.
+func startCache(t testing.TB, url, namespace string, clock func() time.Time, arrived chan<- struct{}) *denycache.Store {
 	t.Helper()
 	shared, err := redis.Open(url, redis.Options{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	notices := heard{shared, arrived}
+	notices := signalled{shared, arrived}
 	s := denycache.New(shared, denycache.Options{Notices: notices, Divided: shared.Divided(), Clock: clock})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -46,13 +46,13 @@ func recalling(t testing.TB, url, namespace string, clock func() time.Time, arri
 	return s
 }
 
-// heard are notices of a store that say when one has arrived.
-type heard struct {
+// signalled are the Notices of a store, with a signal to arrived for each one.
+type signalled struct {
 	denycache.Notices
 	arrived chan<- struct{}
 }
 
-func (h heard) Listen(ctx context.Context, channels []string, onMessage func(channel, message string)) error {
+func (h signalled) Listen(ctx context.Context, channels []string, onMessage func(channel, message string)) error {
 	return h.Notices.Listen(ctx, channels, func(channel, message string) {
 		onMessage(channel, message)
 		select {
@@ -103,7 +103,7 @@ func TestHotDeniedKey(t *testing.T) {
 	server := testkit.StartRedis(t)
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())
-	s := recalling(t, server.URL(), "hot", func() time.Time { return time.Unix(0, now.Load()) }, nil)
+	s := startCache(t, server.URL(), "hot", func() time.Time { return time.Unix(0, now.Load()) }, nil)
 	const requests = 5
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: requests, Per: 2 * time.Second, FromFirst: true})
 	ask := func() stint.Decision {
@@ -170,16 +170,16 @@ func TestEmptiedByHand(t *testing.T) {
 	}
 }
 
-// emptiedByHand is TestEmptiedByHand with one command, on a server and a node of its own: no notice
-// is on its way that would drop the denial while the calls are counted. Only the test moves the
-// node's clock, and waits for a beat of the new time, so that a slow machine changes nothing.
+// emptiedByHand is TestEmptiedByHand with one command. It has a server and a node of its own, so that
+// no notice of another test drops the denial while it counts calls. Only this test moves the node's
+// clock. After each step it waits for a beat of the new time, so it also passes on a slow machine.
 func emptiedByHand(t *testing.T, by []string) {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 3, Per: time.Hour})
 	server := testkit.StartRedis(t)
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())
 	arrived := make(chan struct{})
-	s := recalling(t, server.URL(), "hand", func() time.Time { return time.Unix(0, now.Load()) }, arrived)
+	s := startCache(t, server.URL(), "hand", func() time.Time { return time.Unix(0, now.Load()) }, arrived)
 	const step = 300 * time.Millisecond
 	pass := func() {
 		now.Add(int64(step))
@@ -245,7 +245,7 @@ func TestRefusalsForgotten(t *testing.T) {
 		return call.Results[0]
 	}
 	check := func(t *testing.T, url string) {
-		a, b := recalling(t, url, "forget", nil, nil), recalling(t, url, "forget", nil, nil)
+		a, b := startCache(t, url, "forget", nil, nil), startCache(t, url, "forget", nil, nil)
 		for name, change := range map[string]stint.Take{"reset": take(stint.Reset, 0), "refund": take(stint.Refund, 3)} {
 			if d := decide(t, b, take(stint.Ask, 3)); !d.Allowed {
 				t.Fatalf("%s: %+v", name, d)

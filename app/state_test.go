@@ -148,8 +148,8 @@ func TestStateOfTwo(t *testing.T) {
 	}
 }
 
-// The local share of a node goes on after a stop, also while the store is away, and once only: a
-// process that was killed leaves no file.
+// After a clean stop a node continues with its local shares, even while the store is away. It does so
+// only once: a process that was killed leaves no file, and its shares count as used up.
 func TestStateOfLocalShares(t *testing.T) {
 	t.Parallel()
 	name, change := keeping(t)

@@ -59,8 +59,8 @@ func BenchmarkClusterPartitions(b *testing.B) {
 	}
 }
 
-// clusterTurn holds the results of a turn for each call: microseconds of wall time and of the
-// servers, and scripts.
+// clusterTurn holds what a call cost in a turn: its time and the processor time of the servers, both
+// in microseconds, and the number of scripts.
 type clusterTurn struct{ call, server, scripts float64 }
 
 func takeClusterTurn(b *testing.B, cluster *testkit.RedisCluster, store *redis.Store, limits []*stint.Limit, callers int, apart bool) clusterTurn {

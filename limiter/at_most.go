@@ -6,15 +6,15 @@ import (
 	"stint"
 )
 
-// AtMostError is the error of a request whose Op is stint.AskAtMost, if not all limits that match it
-// can be charged fewer units than it asks for. Nothing was charged.
+// AtMostError is the error of a request whose Op is stint.AskAtMost, if a limit that matches it must
+// be charged the whole cost or nothing. Nothing was charged.
 type AtMostError struct{ Problem string }
 
 // Error returns the problem.
 func (e *AtMostError) Error() string { return e.Problem }
 
-// checkAtMost returns an error if a limit of the request cannot be charged fewer units than it asks
-// for.
+// checkAtMost returns an error if the request asks for at most its cost, and one of its limits must be
+// charged the whole cost or nothing.
 func (v *Verdict) checkAtMost(req *Request) error {
 	if req.Op != stint.AskAtMost {
 		return nil
@@ -38,7 +38,8 @@ func (v *Verdict) checkAtMost(req *Request) error {
 	return nil
 }
 
-// explainAtMost returns the error of a store, or why a request of at most its cost is wrong.
+// explainAtMost replaces the error of a store that refused a request for at most its cost by an
+// AtMostError, and returns every other error unchanged.
 func explainAtMost(req *Request, err error) error {
 	if req.Op == stint.AskAtMost && errors.Is(err, stint.ErrMixedLimits) {
 		return &AtMostError{"two descriptors take from the same key"}
@@ -46,8 +47,8 @@ func explainAtMost(req *Request, err error) error {
 	return err
 }
 
-// concludeAtMost sets how many units a request of at most its cost was charged: where no limit
-// bounds it, all of them.
+// concludeAtMost sets how many units a request for at most its cost was charged. If no limit applies
+// to it, that is its whole cost.
 func (v *Verdict) concludeAtMost(req *Request) {
 	if req.Op != stint.AskAtMost || !v.Allowed {
 		return

@@ -44,8 +44,8 @@ func atMost(cost uint32, pairs ...string) *Request {
 	return req
 }
 
-// A request of at most some units is charged the most that all its limits have, and what no limit
-// bounds in full. Limits in shadow mode bound nothing.
+// A request for at most its cost is charged the number of units that all its limits have. If no limit
+// applies, it is charged its whole cost. Limits in shadow mode count as no limit.
 func TestAtMost(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -129,8 +129,8 @@ func TestAtMostUndo(t *testing.T) {
 	}
 }
 
-// A request that some limit cannot be charged in part is an error, which no observer sees, and
-// charges nothing.
+// If a limit must be charged the whole cost or nothing, a request for at most its cost returns an
+// error, charges nothing, and no observer sees it.
 func TestAtMostErrors(t *testing.T) {
 	for want, req := range map[string]*Request{
 		"rule owes overdraws: it is charged the whole cost, whatever is left": atMost(3, "team", "x", "owes", "a"),

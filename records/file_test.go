@@ -209,8 +209,8 @@ func TestIfMatch(t *testing.T) {
 	testkit.Must(t, err)
 }
 
-// A repeat has the outcome of the first change, even if that was a refusal, after other changes, and
-// after the end that it sets.
+// A repeat has the outcome of the first change: also if the first was refused, if other changes came
+// between, and if the end that both set has passed meanwhile.
 func TestIdempotency(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	f := open(t, path)

@@ -129,7 +129,7 @@ func settle(t *bart.Table[banEnds], changed netip.Prefix) *bart.Table[banEnds] {
 	return next
 }
 
-// unsettled returns those of some networks whose last end is wrong, each with the right one.
+// unsettled returns the right last end of each of the networks in which it is wrong.
 func unsettled(t *bart.Table[banEnds], networks iter.Seq2[netip.Prefix, banEnds]) map[netip.Prefix]int64 {
 	wrong := map[netip.Prefix]int64{}
 	for network, ends := range networks {
@@ -158,7 +158,8 @@ func (m *memory) putPattern(o Override, revision uint64) {
 	o.Why = "" // decisions do not need it
 	p := &patternOverride{o, text.NewGlob(value), len(value) - strings.Count(value, "*"), revision}
 	all := m.patterns[key]
-	// Longer ones come first, then newer ones; those of one change by name, as after a restart.
+	// Longer patterns come first, then newer ones. Patterns of one change are ordered by name, so that
+	// a restart does not change their order.
 	at, _ := slices.BinarySearchFunc(all, p, func(a, b *patternOverride) int {
 		return cmp.Or(cmp.Compare(b.length, a.length), cmp.Compare(b.revision, a.revision), strings.Compare(a.Target, b.Target), strings.Compare(a.Rule, b.Rule))
 	})

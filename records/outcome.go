@@ -31,7 +31,7 @@ type saved struct {
 // change with another fault can be corrected and sent again.
 var refusalCauses = map[string]error{"conflict": ErrConflict, "missing": ErrMissing}
 
-// refusalOf returns an error that is to be saved, and its cause; else nil.
+// refusalOf returns the refusal to save for an error, and its cause; nil if it must not be saved.
 func refusalOf(err error) (*Error, string) {
 	for name, cause := range refusalCauses {
 		if refusal, ok := errors.AsType[*Error](err); ok && errors.Is(err, cause) {
@@ -41,8 +41,8 @@ func refusalOf(err error) (*Error, string) {
 	return nil, ""
 }
 
-// recall returns the outcome of an earlier change with the same idempotency key: Repeated, or the
-// error of then.
+// recall looks for an earlier change with the same idempotency key. If there was one, it returns an
+// outcome that is Repeated, or the error that the earlier change got.
 func (f *File) recall(tx *bolt.Tx, c *Change) (Outcome, error) {
 	name := []byte(c.IdempotencyKey)
 	if len(name) == 0 {

@@ -46,7 +46,7 @@ type Record interface {
 	check(c *checks) (Record, *Error)
 }
 
-// checks are what a record is checked against.
+// checks holds what a check of a record needs beside the record.
 type checks struct {
 	now     time.Time
 	trusted []netip.Prefix // trusted proxies

@@ -73,11 +73,13 @@ type Options struct {
 //
 // # What is not
 //
-// Calls with Handling.Live, a coordination but strict (or leased, if this process has no units of the
-// key and asks for none, and the take is at most half of a token_bucket), Take.Borrows, Call.At or any
-// operation but Ask and AskAtMost;
-// limits that a denied take changes or that more than time changes: overdraw, count_denied, start:
-// used_up, count: responses (Spec.Reserve), and leaky_bucket. All of these go to the store.
+// These always go to the store:
+//
+//   - calls with Handling.Live, Take.Borrows, Call.At, or an operation other than Ask and AskAtMost
+//   - takes of a coordination other than strict, except some leased ones: if this process has no units
+//     of the key and asks for none, and the cost is at most half of a token_bucket
+//   - limits that a denied take changes, or that change by more than time: overdraw, count_denied,
+//     start: used_up, count: responses (Spec.Reserve), and leaky_bucket
 //
 // A guard (see package guard) belongs inside: a cached denial needs no store and must not count as
 // an answer of a store that is away. Answers of a guard's policies are not cached.
@@ -98,8 +100,8 @@ type Options struct {
 // # When the retry time is over
 //
 // All clients that waited for a key come at once. One call goes to the store, and the others wait
-// for its answer; if that leaves room for some units, as many of them go next. So the store itself
-// denies one, if nobody else takes at the same time.
+// for its answer. If the answer leaves some units, as many of the others as there are units go next.
+// So the store denies only one call, if no other process takes units at the same time.
 type Store struct {
 	inner    stint.Store
 	notices  Notices
@@ -214,8 +216,9 @@ func cacheable(call *stint.Call) bool {
 }
 
 // decidedByStore reports whether only the store decides a take: its rule is strict, or leased and
-// this process has no units of the key and asks for none. More than half of a bucket may not fit
-// before units that others hold are back, which no other denial tells.
+// this process has no units of the key and asks for none. It is false for a cost of more than half of
+// a leased bucket: such a cost may not fit until other nodes return their units, and the cached denial
+// of a smaller cost does not include that wait.
 func decidedByStore(t *stint.Take) bool {
 	if t.Coordination() == stint.Strict {
 		return true

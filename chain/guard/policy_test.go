@@ -47,7 +47,7 @@ func atMost(cost uint32, t stint.Take) stint.Take {
 	return t
 }
 
-// charged returns a decision of a take that was charged that many units of at most its cost.
+// charged returns the decision d with n charged units.
 func charged(n uint32, d stint.Decision) stint.Decision { d.Charged = n; return d }
 
 func forced(t stint.Take) stint.Take { t.Op = stint.Force; return t }

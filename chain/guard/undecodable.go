@@ -55,8 +55,8 @@ func (s *Store) decideWithout(ctx context.Context, call *stint.Call, takes []int
 	return nil
 }
 
-// trim gives back what a part of a call that passes was charged locally above the units that the
-// store charged.
+// trim is called for a call that passes. It gives back the units that the local store charged above
+// those that the shared store charged.
 func (s *Store) trim(ctx context.Context, charged *part, call *stint.Call, units uint32) error {
 	local := func(t *stint.Take) (stint.Take, bool) { return localTake(t), s.policy(t) == stint.Local }
 	if err := transaction.Trim(ctx, s.options.Local, &charged.call, units, local); err != nil {

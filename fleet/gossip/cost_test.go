@@ -20,8 +20,8 @@ func (f *fleet) told() (s gossip.Stats) {
 	return s
 }
 
-// What nodes tell does not grow with decisions, and its bytes grow at most with the counts
-// that changed. docs/coordination-proof.md has its numbers from here.
+// The number of messages does not grow with the decisions, and their bytes grow at most with the
+// counts that changed. docs/coordination-proof.md has its numbers from this test.
 func TestCost(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000000, Per: time.Second, Burst: 1000000})
 	sizes := []int{3, 10, 30, 100}

@@ -19,8 +19,8 @@ func atMost(key stint.Key, limit *stint.Limit, most uint32) stint.Take {
 	return t
 }
 
-// A node alone is charged all units of a limit, whatever it holds of them, and is denied only when
-// neither it nor the store has any, alone and in calls of several takes.
+// The only node of a limit is charged all its units, however many of them it holds. It is denied only
+// when neither it nor the store has any. This holds for single takes and in calls of several.
 func TestAtMost(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		for _, limit := range []*stint.Limit{thousand, stint.MustLimit(stint.Spec{Requests: 1000, Per: stint.MaxPer})} {
@@ -52,8 +52,8 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// A denial of a take of at most some units is cached as one of 1 unit: it denies larger costs, and a
-// denied larger cost does not deny it.
+// A node caches the denial of an AskAtMost as a denial of 1 unit: takes of a larger cost are denied
+// by it. The cached denial of a larger cost does not deny an AskAtMost.
 func TestAtMostDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)
@@ -79,8 +79,8 @@ func TestAtMostDenied(t *testing.T) {
 	})
 }
 
-// While the store has nothing, a node is charged what it holds, whether it has just learned that the
-// store is empty, or has a report without an answer.
+// While the store has no units, a node is charged those that it holds: after the store has answered
+// that it has none, and while a report has no answer yet.
 func TestAtMostHeld(t *testing.T) {
 	for name, ready := range map[string]func(f *testkit.Fleet[*lease.Store]){
 		"the store is empty": func(f *testkit.Fleet[*lease.Store]) {

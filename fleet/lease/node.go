@@ -485,8 +485,8 @@ func (n *Node) due(e *entry, now Moment, release bool) bool {
 	return e.rate >= stint.LeaseRate && !n.idle(e) && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
 }
 
-// renewAfter is the time after an answer at which a node reports what it has not used, so that it
-// may keep that.
+// renewAfter is the time after an answer at which a node reports its unused units, so that it may
+// keep them.
 const renewAfter = stint.LeaseTime * 3 / 4
 
 // mayAsk reports whether the store may have units of a key.
@@ -526,8 +526,8 @@ func (n *Node) surplus(e *entry, left float64) float64 {
 	return 0
 }
 
-// idle reports whether a key was not requested for longer than by chance: in one of 400 gaps
-// between requests at random times.
+// idle reports whether a key was not requested for so long that this is hardly chance: of requests
+// at random times only one gap in 400 is longer.
 func (n *Node) idle(e *entry) bool {
 	return e.idleTicks >= 2 && e.busyRate*float64(e.idleTicks)*n.Every().Seconds() > 6
 }

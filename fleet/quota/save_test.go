@@ -95,7 +95,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A file gives its shares once, to the same stores and to rules that divide the same.
+// A file gives its shares only once, only to stores of the same names, and only to rules that divide
+// their limits in the same way.
 func TestRestartElse(t *testing.T) {
 	one := dividedWindow()
 	unspent := func(s *saved) *fixture {

@@ -61,9 +61,9 @@ func BoundAtMost(call *stint.Call, units uint32) {
 	}
 }
 
-// Trim gives back what the AskAtMost takes of a call that are not Independent were charged above a
-// number of units, and corrects their results. charged returns the take as the store by charged it,
-// false if it did not.
+// Trim reduces what the AskAtMost takes of a call that are not Independent were charged to a number of
+// units: it gives the rest back to the store by, and corrects the results. charged returns a take as
+// that store charged it, or false if the store did not charge it.
 func Trim(ctx context.Context, by stint.Store, call *stint.Call, units uint32, charged func(*stint.Take) (stint.Take, bool)) error {
 	back, of := stint.Call{At: call.At}, []int(nil)
 	for i := range call.Takes {

@@ -8,15 +8,15 @@
 //
 // # Test
 //
-// The test checks for every part whether its cost fits its limit, and charges nothing. It checks
-// sources last, for the units that borrowers need which do not fit their own limits. A part that
-// does not fit passes all the same if all its sources have room; it is Over then. The group passes
-// if every part does that is not only a source. A source denies only its borrowers.
+// The test checks for every part whether its cost fits its limit, and charges nothing. A part that
+// does not fit passes all the same if it has sources and all of these have room; it is Over then. The
+// test checks sources last, when it knows how much their borrowers need. A source denies only its
+// borrowers, so the group passes if all parts pass that are not only sources.
 //
 // # Charge
 //
-// If the group passes, every part is charged. Borrowers that did not need their sources owe them
-// the units: a debt that is charged without a test. If the group does not pass nothing changes,
+// If the group passes, every part is charged. The sources of borrowers that did not need them are
+// debited too, without a test, and so may go into debt. If the group does not pass nothing changes,
 // except for limits that count denied takes or charge them (overdraw).
 //
 // # At most

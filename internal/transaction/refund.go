@@ -77,7 +77,8 @@ func (c *Charges) Refunds(which func(Charged) bool) []Charged {
 	return back
 }
 
-// Refund returns an Independent take that gives back the cost that the decision by charged for t.
+// Refund returns an Independent take that gives back cost units of those that t was charged by the
+// decision by.
 func Refund(t stint.Take, cost uint64, by *stint.Decision) stint.Take {
 	t.Op, t.Cost, t.Undo, t.Independent, t.Borrows = stint.Refund, uint32(min(cost, stint.MaxCost)), by, true, 0
 	return t

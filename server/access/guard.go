@@ -18,8 +18,8 @@ func Single(token string) *List {
 // Guard lets calls pass whose callers have a role. Its fields must not be changed after the first
 // call; then it is safe for concurrent use.
 type Guard struct {
-	// Lists return the callers; each is called for every call. Nil entries are not allowed; without
-	// any list nobody is known.
+	// Lists return the lists of callers; the guard calls each of them for every call. None may be
+	// nil. If there are none, every caller is unknown.
 	Lists []func() *List
 
 	// Refused logs the calls that were refused.

@@ -10,7 +10,7 @@ import (
 	"stint/rule"
 )
 
-// appendVerdict appends the answer to a check, for one of at most its cost with the units charged.
+// appendVerdict appends the answer to a check. With atMost it contains the units that were charged.
 func appendVerdict(dst []byte, v *limiter.Verdict, atMost bool) []byte {
 	listed := ""
 	if v.Listed != nil {

@@ -79,8 +79,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A certificate stands for a caller only if its chain is verified and no token is sent; the one token
-// may still do everything.
+// A certificate identifies a caller only if its chain is verified and the call has no token. The
+// token of AdminOptions.Token still has every role.
 func TestCallers(t *testing.T) {
 	admin, tokens := newCallers(t, "secret")
 	cert := &x509.Certificate{Subject: pkix.Name{CommonName: "ops", Organization: []string{"Example"}}}

@@ -104,8 +104,8 @@ func (q *question) decode(body []byte, limits *inline.Cache) *jsonbody.Fault {
 	return nil
 }
 
-// atMost makes the question one about at most its cost. It returns a fault if there is not one cost,
-// of at least 1.
+// atMost makes the question ask for at most its cost. It returns a fault if the cost is 0, or if the
+// descriptors have different costs.
 func (q *question) atMost() *jsonbody.Fault {
 	q.req.Op = stint.AskAtMost
 	for i := range q.req.Descriptors {

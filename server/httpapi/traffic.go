@@ -209,8 +209,8 @@ func wrongMethod(method, allowed string) *jsonbody.Fault {
 	}
 }
 
-// noDecision returns the fault for an error of the store. The fault does not contain the cause,
-// which is for logs and metrics only. For a request that is wrong itself it does.
+// noDecision returns the fault for an error of a decision. If the request was wrong, the fault says
+// why. If the store failed it does not: that cause is for logs and metrics only.
 func noDecision(err error) *jsonbody.Fault {
 	if wrong, ok := errors.AsType[*limiter.AtMostError](err); ok {
 		return jsonbody.Bad("at_most", wrong.Error(), "leave out at_most")

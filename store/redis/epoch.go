@@ -10,8 +10,8 @@ import (
 	"stint/store/redis/script"
 )
 
-// knownEpoch is the last epoch that a server answered. It is safe for concurrent use; the zero
-// knownEpoch is none.
+// knownEpoch is the epoch in the last answer of a server. It is safe for concurrent use. In the zero
+// knownEpoch no answer had one yet.
 type knownEpoch struct {
 	epoch atomic.Int64 // when it began; below 0 if it follows a loss
 	since atomic.Int64 // time of the first answer with it, see uptime
@@ -20,8 +20,8 @@ type knownEpoch struct {
 	process atomic.Int64
 }
 
-// set stores the epoch of an answer, and the server's process. Who reads the process before the
-// epoch never gets the process of a newer epoch than that.
+// set stores the epoch of an answer, and the server's process. A reader must load the process first:
+// then the epoch that it loads is never older than that process.
 func (e *knownEpoch) set(began stint.Instant, process int64) {
 	if e.epoch.Load() != int64(began) {
 		e.since.Store(int64(uptime())) // before the epoch, so that a reader never takes it for older

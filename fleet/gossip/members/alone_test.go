@@ -15,7 +15,7 @@ import (
 	"stint/internal/text"
 )
 
-// lonely is a node that may find no other one.
+// aloneNode is a node that may find no other one. changes are the calls of OnAlone.
 type lonely struct {
 	*Members
 	log *text.OutputBuffer
@@ -55,7 +55,8 @@ func startLonely(t *testing.T, addr string, alone time.Duration, join ...string)
 	return l
 }
 
-// A node that finds none of the others is alone, until one is there; not again when that one stops.
+// A node that finds no other one is alone until it finds one. It is not alone again when that one
+// stops.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	const soon = time.Millisecond
@@ -76,7 +77,8 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A node without others is not alone; one whose others have no address is.
+// A node is never alone if Options.Join names nobody else. It is alone if a name in Join has no
+// address.
 func TestAloneAmongNone(t *testing.T) {
 	t.Parallel()
 	free := testkit.Address(t)

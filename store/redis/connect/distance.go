@@ -17,9 +17,8 @@ const (
 	recent = 5 * time.Second
 )
 
-// Distance measures how far the server is: the shortest recent round trip, which waited in no
-// queue. It is zero before the first one; it is not safe for
-// concurrent use.
+// Distance measures how far the server is: it is the shortest recent round trip, which waited in no
+// queue. It is zero before the first round trip. It is not safe for concurrent use.
 type Distance struct {
 	now, before time.Duration // shortest round trip since that time, and in the interval before; 0: none
 	since       time.Time

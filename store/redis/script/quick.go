@@ -26,7 +26,7 @@ const (
 	maxState = 1 << 53
 )
 
-// Units returns what a take of a cost takes, in the units of the limit's state.
+// Units converts the cost of a take to the unit of the limit's state: microseconds or a count.
 func (f *Quick) Units(cost uint64) int64 {
 	if cost > uint64(f.Full)/f.Charge {
 		return maxUnits

@@ -25,9 +25,9 @@ local function same_process(key, known)
   return call('GET', key) == began .. (known < 0 and ' 1 ' or ' 0 ') .. tostring(redis)
 end
 
--- write stores the state of a key: t replaces was, before the loans if it has any. value is nil if
--- the key had no value, true if this script has written it before. write returns false if the key has a value that MGET does not
--- return; and the error, if there is one.
+-- write stores the state of a key: its t, which was was, followed by its loans if it has any. value
+-- is the old value: nil if the key had none, true if this script has written it already. write
+-- returns false if the key has a value that MGET does not return, and the error if there is one.
 local written, digits, digits_of, ttl, ttl_of, offset, offset_of = false, nil, nil, nil, nil, nil, nil
 local function write(key, value, head, life, t, was, loans)
   if t ~= digits_of then -- keys that were idle have the same digits and TTL
