@@ -2,9 +2,9 @@ package redis_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
-	"stint"
 	"stint/internal/testkit"
 	"stint/store/redis"
 	"stint/store/storetest"
@@ -21,15 +21,17 @@ func openCluster(t testing.TB, cluster *testkit.RedisCluster) *redis.Store {
 	return s
 }
 
+// TestSuiteOnCluster runs as the user that docs/redis-operation.md describes for a Cluster.
 func TestSuiteOnCluster(t *testing.T) {
 	cluster := testkit.StartRedisCluster(t, 3)
 	cluster.Timeout(testkit.Steady)
-	next := renewed(func() *redis.Store { return openCluster(t, cluster) })
+	u := documented(t)
 	storetest.Run(t, storetest.Options{
-		New:       func(t testing.TB) stint.Store { s, _ := next(t); return s },
+		New:       renewedAs(t, cluster.URL(), slices.Concat(u.rights, u.cluster), cluster.Nodes...),
 		Lends:     true,
 		Slow:      true,
 		Scattered: true,
 	})
+	sufficed(t, cluster.Nodes...)
 	t.Run("undecodable", func(t *testing.T) { undecodableOnCluster(t, cluster) })
 }

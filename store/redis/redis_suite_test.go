@@ -49,15 +49,16 @@ func renewed(open func() *redis.Store) func(t testing.TB) (s *redis.Store, names
 	}
 }
 
+// TestSuite runs as the user that docs/redis-operation.md describes: its rights suffice for all calls.
 func TestSuite(t *testing.T) {
 	server := testkit.StartRedis(t)
-	next := renewed(func() *redis.Store { return open(t, server) })
 	storetest.Run(t, storetest.Options{
-		New:       func(t testing.TB) stint.Store { s, _ := next(t); return s },
+		New:       renewedAs(t, server.URL(), documented(t).rights, server),
 		Backwards: true,
 		Lends:     true,
 		Slow:      true,
 	})
+	sufficed(t, server)
 }
 
 // TestSuiteGeneral runs TestSuite with decide.lua only.

@@ -12,7 +12,6 @@ import (
 	"stint"
 	"stint/internal/testkit"
 	"stint/store/redis"
-	"stint/store/storetest"
 )
 
 // user is the user that docs/redis-operation.md describes for a service.
@@ -174,21 +173,17 @@ func sufficed(t *testing.T, servers ...*testkit.RedisServer) {
 	}
 }
 
-// TestRights: the rights that docs/redis-operation.md names suffice for all that the service asks
-// of one server, a Cluster or Sentinels, and allow nothing that harms others. Where some are
-// missing the error says which.
+// The rights that docs/redis-operation.md names suffice for all that the service asks of one server, a
+// Cluster or Sentinels, and allow nothing that harms others. If some are missing the error says
+// which. TestSuite and TestSuiteOnCluster run all decisions with these rights.
 func TestRights(t *testing.T) {
+	t.Parallel()
 	u := documented(t)
 	t.Run("server", func(t *testing.T) {
+		t.Parallel()
 		server := testkit.StartRedis(t)
 		third, _ := openAs(t, server.URL()+"/3", u.rights, server)
 		everything(t, third)
-		storetest.Run(t, storetest.Options{
-			New:       renewedAs(t, server.URL(), u.rights, server),
-			Backwards: true,
-			Lends:     true,
-			Slow:      true,
-		})
 		sufficed(t, server)
 		refuses(t, makeOn(t, u.rights, "shop", server), server)
 
@@ -206,12 +201,6 @@ func TestRights(t *testing.T) {
 		rights := slices.Concat(u.rights, u.cluster)
 		all, _ := openAs(t, cluster.URL(), rights, cluster.Nodes...)
 		everything(t, all)
-		storetest.Run(t, storetest.Options{
-			New:       renewedAs(t, cluster.URL(), rights, cluster.Nodes...),
-			Lends:     true,
-			Slow:      true,
-			Scattered: true,
-		})
 		sufficed(t, cluster.Nodes...)
 		refuses(t, makeOn(t, rights, "shop", cluster.Nodes...), cluster.Nodes...)
 	})
