@@ -360,6 +360,7 @@ func TestDrain(t *testing.T) {
 		{"cut", 10 * time.Millisecond, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			s := start(t, func(c *settings.Config) { c.DrainTimeout = test.timeout })
 			conn, err := net.Dial("tcp", s.Addr("http"))
 			testkit.Must(t, err)
@@ -394,6 +395,7 @@ func TestDrain(t *testing.T) {
 		})
 	}
 	t.Run("silent", func(t *testing.T) {
+		t.Parallel()
 		s := start(t, func(*settings.Config) {})
 		for _, setting := range []string{"http", "admin"} {
 			conn, err := net.Dial("tcp", s.Addr(setting))

@@ -241,7 +241,7 @@ func TestReplicaKilled(t *testing.T) {
 	for _, replica := range cluster.Nodes[3:5] {
 		replica.Stop()
 	}
-	end := time.After(5 * lookEvery / 2)
+	end := time.After(lookEvery/2 + halved(2*lookEvery))
 	tick := time.NewTicker(lookEvery / 10)
 	defer tick.Stop()
 	for n := 0; ; n++ {

@@ -28,7 +28,7 @@ descriptors:
   - {key: easy, rate_limit: {unit: hour, requests_per_unit: 5}}
 `)
 	s := start(t, func(c *settings.Config) {
-		c.Rules, c.Store, c.StoreTimeout, c.GRPC = []string{file}, server.URL(), time.Second, "127.0.0.1:0"
+		c.Rules, c.Store, c.StoreTimeout, c.GRPC = []string{file}, server.URL(), 500*time.Millisecond, "127.0.0.1:0"
 	})
 	c := programs.DialRLS(t, s.Addr("grpc"), nil)
 	if answer, err := c.Ask(t.Context(), "api", "strict=1"); err != nil || answer.Statuses[0].Remaining != 4 {

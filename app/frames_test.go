@@ -21,9 +21,9 @@ const (
 	framesMemory = 8
 )
 
-// TestFrames bounds the path of a strict take: a layer that it does not need is not on it.
+// TestFrames bounds the path of a strict take: a layer that it does not need is not on it. It does not
+// run beside other tests, because it would find their calls too.
 func TestFrames(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, busyBucket(""))
 

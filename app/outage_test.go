@@ -123,6 +123,14 @@ func pass(d time.Duration) {
 	time.Sleep(d) // the length of a fault, or of the time before it
 }
 
+// halved returns half of d in short mode, else d.
+func halved(d time.Duration) time.Duration {
+	if testing.Short() {
+		d /= 2
+	}
+	return d
+}
+
 // outage starts a service on a Redis, with rules of each policy, and limits that are never used up.
 func outage(t *testing.T, url string, timeout time.Duration) *service {
 	t.Helper()
@@ -145,8 +153,8 @@ func TestFrozenUnderLoad(t *testing.T) {
 		s.check(key)
 	}
 	l := drive(s, 16, 5*time.Millisecond, "free", "login", "part")
-	const frozen = 3 * time.Second // ten seconds in a process of its own, in cmd/stint
-	pass(time.Second)
+	frozen := time.Second + halved(2*time.Second) // ten seconds in a process of its own, in cmd/stint
+	pass(halved(time.Second))
 	goroutines, bytes := runtime.NumGoroutine(), testkit.Heap()
 	server.Freeze()
 	from := time.Since(l.began)
@@ -199,9 +207,9 @@ func TestKilledAndEmpty(t *testing.T) {
 		s.check("free")
 	}
 	l := drive(s, 8, 5*time.Millisecond, "free", "login")
-	pass(500 * time.Millisecond)
+	pass(halved(500 * time.Millisecond))
 	server.Stop()
-	pass(2 * time.Second)
+	pass(halved(2 * time.Second))
 	from := time.Since(l.began)
 	server.Restart()
 	back := s.normal("free", "login")
@@ -367,10 +375,10 @@ func TestReconnect(t *testing.T) {
 			}
 		})
 	}
-	pass(time.Second)
+	pass(halved(time.Second))
 	server.Stop()
 	testkit.Until(t, "all have lost the server", func() bool { return lost.Load() >= nodes })
-	pass(2 * time.Second)
+	pass(halved(2 * time.Second))
 	server.Restart()
 	began := time.Now()
 	connections := func() int64 {
