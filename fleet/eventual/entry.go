@@ -77,8 +77,8 @@ func (e *entry) changeLimitLocked(limit *stint.Limit, at stint.Instant) {
 func (e *entry) timeLocked(now stint.Instant) stint.Instant { return e.server.now(e.latest.Of(now)) }
 
 // decideLocked decides a take and counts what it changed.
-func (e *entry) decideLocked(t *stint.Take, cost uint64, now stint.Instant, d *stint.Decision) {
-	at := e.timeLocked(now)
+func (e *entry) decideLocked(t *stint.Take, now stint.Instant, d *stint.Decision) {
+	at, cost := e.timeLocked(now), uint64(t.Cost)
 	e.changeLimitLocked(t.Limit, at)
 	e.used = true
 	switch t.Op {

@@ -8,39 +8,37 @@ import (
 	"stint/internal/transaction"
 )
 
-// part is the takes of one key of a call that are decided as one, with the sum of their costs.
-type part struct {
-	entry *entry
-	take  *stint.Take
-	cost  uint64
-	fits  bool
-}
-
-// group is a call of several takes.
+// group is a call of several takes. Its Plan has those that are not Independent.
 type group struct {
+	transaction.Plan[transaction.ID]
 	call    *stint.Call
-	parts   []part
-	index   []int    // for each take its part
+	takes   []*entry // for each take its entry
+	parts   []*entry // for each part of the plan its entry
 	entries []*entry // in the order in which they are locked
 	read    *Request // keys to read first
 	wait    <-chan struct{}
 }
 
-// release clears a group for reuse.
-func (n *Node) release(g *group) {
+// newGroup returns an empty group.
+func newGroup() *group { return &group{Plan: transaction.Plan[transaction.ID]{Name: transaction.IDOf}} }
+
+// reset empties a group.
+func (g *group) reset() {
+	g.Release()
+	clear(g.takes)
 	clear(g.parts)
 	clear(g.entries)
-	*g = group{parts: g.parts[:0], index: g.index[:0], entries: g.entries[:0]}
-	n.groups.Put(g)
+	g.call, g.takes, g.parts, g.entries, g.read, g.wait = nil, g.takes[:0], g.parts[:0], g.entries[:0], nil, nil
 }
 
 // beginSeveral is Begin for calls of several takes, or none. If the node cannot decide all of
 // them, the store decides the call.
 func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (*Request, <-chan struct{}) {
 	g := n.groups.Get().(*group)
-	defer n.release(g)
+	defer func() { g.reset(); n.groups.Put(g) }()
 	for {
-		g.call, g.parts, g.index, g.entries, g.read, g.wait = call, g.parts[:0], g.index[:0], g.entries[:0], nil, nil
+		g.reset()
+		g.call = call
 		ok := n.gather(g, now, patient)
 		switch {
 		case !ok && g.read != nil:
@@ -90,11 +88,13 @@ func (n *Node) gather(g *group, now stint.Instant, patient bool) bool {
 		if reading != nil {
 			g.wait = reading
 		}
-		if !g.add(e, t) {
-			return false
+		g.takes = append(g.takes, e)
+		if !slices.Contains(g.entries, e) {
+			g.entries = append(g.entries, e)
 		}
 	}
-	return len(g.call.Takes) > 0
+	// The store returns the error about takes that may not be in one call.
+	return len(g.call.Takes) > 0 && g.Collect(g.call, transaction.AllOrNone) == nil
 }
 
 // addPeek adds a key to those to read first.
@@ -107,24 +107,6 @@ func (g *group) addPeek(e *entry, t *stint.Take, now stint.Instant) {
 	look.Independent = true
 	g.read.Call.Takes = append(g.read.Call.Takes, look)
 	g.read.items = append(g.read.items, item{entry: e, limit: t.Limit})
-}
-
-// add adds a take. It returns false if the store must decide, because takes of the key cannot be
-// added up.
-func (g *group) add(e *entry, t *stint.Take) bool {
-	at := slices.IndexFunc(g.parts, func(p part) bool { return p.entry == e && !p.take.Independent && !t.Independent })
-	if at < 0 {
-		at = len(g.parts)
-		g.parts = append(g.parts, part{entry: e, take: t})
-	} else if first := g.parts[at].take; first.Op != stint.Ask || t.Op != stint.Ask || !first.Limit.ForStores().Same(t.Limit) {
-		return false
-	}
-	g.parts[at].cost += uint64(t.Cost)
-	g.index = append(g.index, at)
-	if !slices.Contains(g.entries, e) {
-		g.entries = append(g.entries, e)
-	}
-	return true
 }
 
 // dropReads removes the entries of reads that will not happen.
@@ -161,59 +143,41 @@ func (n *Node) decideGroup(g *group, now stint.Instant) bool {
 	return true
 }
 
-// decideLocked decides all takes.
+// decideLocked decides all takes: first those that all pass or none is charged, then the others.
 func (g *group) decideLocked(now stint.Instant) {
-	pass := true
-	g.narrowLocked(now)
-	for i := range g.parts {
-		p := &g.parts[i]
-		at := p.entry.timeLocked(now)
-		p.entry.changeLimitLocked(p.take.Limit, at)
-		p.fits = !p.take.Op.Asks()
-		if !p.fits {
-			d := p.take.Limit.Test(&p.entry.state, at, p.cost)
-			p.fits = d.Allowed
-		}
-		pass = pass && (p.fits || p.take.Independent)
+	g.parts = slices.Grow(g.parts[:0], len(g.Parts))[:len(g.Parts)]
+	for take, part := range g.Takes() {
+		g.parts[part] = g.takes[take]
 	}
-	for independent := range 2 { // the dependent takes first
-		for i := range g.parts {
-			p := &g.parts[i]
-			if p.take.Independent != (independent == 1) {
-				continue
-			}
-			var d stint.Decision
-			if pass || !p.fits || p.take.Independent {
-				p.entry.decideLocked(p.take, p.cost, now, &d)
-			} else {
-				d = p.take.Limit.Test(&p.entry.state, p.entry.timeLocked(now), 0)
-			}
-			for k, of := range g.index {
-				if of == i {
-					g.call.Results[k] = d
-				}
-			}
+	for i := range g.Parts {
+		p, e := &g.Parts[i], g.parts[i]
+		at := e.timeLocked(now)
+		e.changeLimitLocked(p.Take.Limit, at)
+		p.Set(e.limit, e.state, at)
+	}
+	pass := g.Decide()
+	for i := range g.Parts {
+		g.parts[i].chargedLocked(&g.Parts[i], pass)
+	}
+	g.Answer(g.call)
+	for i := range g.call.Takes {
+		if t := &g.call.Takes[i]; t.Independent {
+			g.takes[i].decideLocked(t, now, &g.call.Results[i])
 		}
 	}
 }
 
-// narrowLocked sets the cost of all AskAtMost takes that are not Independent to one number: the most
-// units that all of them can take, and 1 if one of them can take none.
-func (g *group) narrowLocked(now stint.Instant) {
-	units, atMost := uint64(stint.MaxCost), func(p *part) bool {
-		return p.take.Op == stint.AskAtMost && p.cost > 0 && !p.take.Independent
-	}
-	for i := range g.parts {
-		if p := &g.parts[i]; atMost(p) {
-			at := p.entry.timeLocked(now)
-			p.entry.changeLimitLocked(p.take.Limit, at)
-			d := p.entry.limit.Test(&p.entry.state, at, 1)
-			units = min(units, d.AtMost(p.cost))
-		}
-	}
-	for i := range g.parts {
-		if p := &g.parts[i]; atMost(p) {
-			p.cost = units
-		}
+// chargedLocked takes over the state of a decided part, and counts what it changed. pass reports
+// whether its group passed.
+func (e *entry) chargedLocked(p *transaction.Part[transaction.ID], pass bool) {
+	before := e.state
+	e.state, e.used = p.Record.State, true
+	switch {
+	case p.Take.Op == stint.AskAtMost:
+		e.countLocked(int64(p.Result.Charged), p.At)
+	case p.Take.Op == stint.Ask && p.Charged && p.Result.Allowed, p.Take.Op == stint.Force && pass:
+		e.countLocked(int64(p.Cost), p.At)
+	case p.Take.Op == stint.Refund && pass:
+		e.countLocked(-e.limit.ForStores().Freed(&before, &e.state, p.At), p.At)
 	}
 }

@@ -86,7 +86,7 @@ func NewNode(o Options) *Node {
 		budget: cmp.Or(o.Budget, DefaultBudget), poolsByRule: map[[2]string]*pool{}, commonPool: new(pool),
 	}
 	n.keys.init()
-	n.groups.New = func() any { return new(group) }
+	n.groups.New = func() any { return newGroup() }
 	name := o.Seed
 	if o.Seed != 0 {
 		n.keys.seed = [4]uint64{o.Seed*2 + 3, o.Seed*4 + 5, o.Seed*8 + 9, o.Seed*16 + 17}
@@ -182,7 +182,7 @@ func (n *Node) decide(e *entry, t *stint.Take, now stint.Instant, d *stint.Decis
 		}
 		return false, reading
 	}
-	e.decideLocked(t, uint64(t.Cost), now, d)
+	e.decideLocked(t, now, d)
 	n.enqueue(e)
 	e.mu.Unlock()
 	return true, nil
