@@ -209,8 +209,8 @@ func TestRecordRollingReload(t *testing.T) {
 	}
 }
 
-// A key that owes as much as it may stays under the numbers that it was written under, as
-// nothing is debited.
+// If a key is in the largest debt, DebitCapped debits nothing. Then the state stays under its old
+// numbers.
 func TestRecordOwesNoMore(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Hour})
 	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute})

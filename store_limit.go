@@ -86,8 +86,8 @@ func (l *StoreLimit) Rebase(st *State, from, to Instant) { (*Limit)(l).rebase(st
 
 // Units that are lent to nodes
 
-// Lends reports whether a store ever lends units of the limit: it must be leasable, and large enough
-// that half of what may be lent saves calls.
+// Lends reports whether a store ever lends units of the limit. The limit must be leasable, and so
+// large that half of the units that may be lent are enough for a loan (LeaseLeast).
 func (l *StoreLimit) Lends() bool { return l.Leasable() && (*Limit)(l).most >= 2*LeasePart*LeaseLeast }
 
 // Leasable reports whether units of the limit can be lent: of a token_bucket that refills

@@ -59,7 +59,8 @@ var stateScripts = []struct{ name, lua string }{
 		`if find(value, head, 1, true) == 1 then t = tonumber(sub(value, #head + 1)) else t = -1 end`,
 		"#head", "format('%d', after)", "head .. format('%d', after)", "return found")},
 	{"packed", stateScript(statePacked, "0", "pack('<d', after)", "pack('<d', after) .. head", replyPacked)},
-	// Two generations of hashes would need a second HMGET for keys of the one before.
+	// If the hash were replaced from time to time, to drop old fields, keys that are only in the old
+	// hash would need a second HMGET.
 	{"hash", stateHead + "local values, new, n = call('HMGET', 'states', unpack(keys)), {}, 0\n" +
 		strings.NewReplacer("READ", statePacked, "WRITE", "new[n + 1], new[n + 2], n = keys[i], pack('<d', after) .. head, n + 2").Replace(stateLoop) +
 		"call('HSET', 'states', unpack(new, 1, n))\n" + replyPacked},

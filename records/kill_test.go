@@ -164,8 +164,9 @@ func TestKill(t *testing.T) {
 	t.Logf("%d changes, killed %d times; %d of the unfinished changes were complete", next, kills, complete)
 }
 
-// changedBytes returns the positions of the bytes that a change wrote, in order, and how many of them
-// are data: those of the first two pages come last, one of which was changed.
+// changedBytes returns the positions of the bytes that a change wrote, in the order of the writes: first
+// those of data pages, whose number is data, then those of the one of the first two pages that the
+// change wrote.
 func changedBytes(before, after []byte) (order []int, data int) {
 	page := os.Getpagesize()
 	for at := range after {

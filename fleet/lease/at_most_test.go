@@ -117,7 +117,8 @@ func TestAtMostHeld(t *testing.T) {
 	}
 }
 
-// Takes that are decided as one are charged one number, though the node holds units of each.
+// The AskAtMost takes of a call are all charged the same number of units, even if the node holds more
+// units of one key than of another.
 func TestAtMostTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, 1)

@@ -12,9 +12,9 @@ func TestLook(t *testing.T) {
 	var tl logging.FaultLimiter
 	lasts := false
 	for i, step := range []struct {
-		times      int // number of checks without a new fault before the last one
-		faults     uint64
-		fault      error
+		times        int // number of checks without a new fault before the last one
+		faults       uint64
+		fault        error
 		begins, over bool
 	}{
 		{times: 5},
