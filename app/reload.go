@@ -143,7 +143,7 @@ func (a *App) refuse(err error, why string, always bool) {
 func (a *App) warn(table *rule.Table) {
 	for _, f := range audit.Table(table) {
 		if f.Severity >= audit.Warning {
-			a.log.Warn("rules", "file", f.File, "line", f.Line, "finding", f.ID, "error", f.Text, "hint", f.Hint)
+			a.log.Warn("likely mistake in the rules", "file", f.File, "line", f.Line, "finding", f.ID, "error", f.Text, "hint", f.Hint)
 		}
 	}
 	a.warnOfGossip(table)

@@ -16,7 +16,6 @@ import (
 	"stint/limiter"
 	"stint/limiter/request"
 	"stint/limiter/response"
-	"stint/rule"
 )
 
 // ClientOptions configure which calls share a limit, and what happens to a call that the limit does
@@ -44,7 +43,7 @@ type ClientOptions struct {
 	MaxPause time.Duration
 
 	// OnStoreFailure is the policy if the store fails. The zero value sends the call.
-	OnStoreFailure rule.Failure
+	OnStoreFailure stint.Failure
 
 	// OnError is called for every call that the store could not decide. It must not block. It may
 	// be nil.
@@ -279,7 +278,7 @@ func (c *Client) hold(ctx context.Context, method string, v *limiter.Verdict) er
 func (c *Client) failed(ctx context.Context, method string, v *limiter.Verdict, err error) error {
 	v.Decision = stint.Decision{Allowed: true, Degraded: true}
 	c.report(ctx, method, err)
-	if c.options.OnStoreFailure == rule.Allow {
+	if c.options.OnStoreFailure == stint.Allow {
 		return nil
 	}
 	return refusal(codes.Unavailable, "the client's own limit could not be asked: "+err.Error(), retryUnavailable)

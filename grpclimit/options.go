@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"stint"
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/request"
@@ -52,9 +53,9 @@ type Options struct {
 	OnMissing Missing
 
 	// OnStoreFailure is the policy if the store fails ([Limit] only; each rule has its own). The
-	// zero value lets the call pass. rule.Local means rule.Deny, because a limit without rules has
+	// zero value lets the call pass. stint.Local means stint.Deny, because a limit without rules has
 	// no share.
-	OnStoreFailure rule.Failure
+	OnStoreFailure stint.Failure
 
 	// OnError is called for every call that the store could not decide, whatever the policy
 	// decided, for every call that it could not settle, and for metadata that could not be sent. It

@@ -245,7 +245,7 @@ http:
 		{"rule, own answer", byRules(t, broken{}, file, httplimit.Options{OnError: report, Denied: own}), "/login", 418},
 		{"bare, allow", httplimit.Limit(broken{}, perHour(1), httplimit.Options{OnError: report})(ok), "/", 200},
 		{"bare, nobody told", httplimit.Limit(broken{}, perHour(1), httplimit.Options{})(ok), "/", 200},
-		{"bare, deny", httplimit.Limit(broken{}, perHour(1), httplimit.Options{OnError: report, OnStoreFailure: rule.Deny})(ok), "/", 503},
+		{"bare, deny", httplimit.Limit(broken{}, perHour(1), httplimit.Options{OnError: report, OnStoreFailure: stint.Deny})(ok), "/", 503},
 		{"bare, local", httplimit.Limit(broken{}, perHour(1), httplimit.Options{OnError: report, OnStoreFailure: rule.Local})(ok), "/", 503},
 	} {
 		if w := get(test.handler, "192.0.2.1:1", test.path); w.Code != test.want {
@@ -258,7 +258,7 @@ http:
 	if !verdict.Degraded || verdict.Allowed || denier == nil || denier.Name != "strict" {
 		t.Errorf("own answer to %+v by %v, want a degraded refusal by strict", verdict, denier)
 	}
-	h := httplimit.Limit(broken{}, perHour(1), httplimit.Options{OnStoreFailure: rule.Deny})(ok)
+	h := httplimit.Limit(broken{}, perHour(1), httplimit.Options{OnStoreFailure: stint.Deny})(ok)
 	expect(t, "envelope", dump(get(h, "192.0.2.1:1", "/")), `
 503
 Cache-Control: no-store

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"stint"
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/request"
@@ -50,9 +51,9 @@ type Options struct {
 	OnMissing Missing
 
 	// OnStoreFailure is the policy if the store fails ([Limit] only; each rule has its own). The
-	// zero value lets the request pass. rule.Local means rule.Deny, because a limit without rules
+	// zero value lets the request pass. stint.Local means stint.Deny, because a limit without rules
 	// has no share.
-	OnStoreFailure rule.Failure
+	OnStoreFailure stint.Failure
 
 	// OnError is called for every request that the store could not decide, whatever the policy
 	// decided, for every request that it could not settle, and for a rule's denial that could not

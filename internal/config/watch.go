@@ -135,7 +135,7 @@ func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <
 			}
 			continue
 		case err := <-errs:
-			w.log.Warn("watching the rules", "error", err)
+			w.log.Warn("an error while watching for changes; will read the files again", "error", err)
 			touch() // events may have been lost, so treat it as a change
 			continue
 		case <-quiet:
