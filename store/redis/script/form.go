@@ -127,7 +127,7 @@ func KindsOf(head string) Kinds {
 	case "1b", "1s", "1q":
 		return bucketKind
 	case "1h", "1i":
-		return bucketKind | holdKind
+		return bucketKind | reserveKind
 	case "1w", "1f", "1c", "1d":
 		return windowKind
 	case "1l":

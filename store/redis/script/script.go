@@ -16,7 +16,7 @@ type Kinds uint8
 // Lend is the file for loans, All is every file.
 const (
 	bucketKind Kinds = 1 << iota
-	holdKind
+	reserveKind
 	windowKind
 	logKind
 	slidingKind
@@ -27,7 +27,7 @@ const (
 // Text returns the script for a set of algorithms.
 func (set Kinds) Text() string {
 	files := []string{"common"}
-	if set&(holdKind|slidingKind) != 0 {
+	if set&(reserveKind|slidingKind) != 0 {
 		files = append(files, "queue")
 	}
 	for _, f := range []struct {
@@ -35,7 +35,7 @@ func (set Kinds) Text() string {
 		name string
 	}{
 		{bucketKind, "bucket"},
-		{holdKind, "hold"},
+		{reserveKind, "reserve"},
 		{windowKind, "window"},
 		{logKind, "log"},
 		{slidingKind, "sliding"},

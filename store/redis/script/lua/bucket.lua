@@ -3,7 +3,7 @@
 --   1b 100 60000000 100|1767225600123456        requests, per in microseconds, burst
 --
 -- letters: b fills steadily, s in steps, h and i reserve their takes (steadily and in
--- steps, see hold.lua), q is a leaky bucket. With
+-- steps, see reserve.lua), q is a leaky bucket. With
 --
 --   clock(now)  = now; in steps floor(now/per) * requests, the units refilled so far
 --   charge      = ceil(per/requests); in steps 1
@@ -62,22 +62,22 @@ local function bucket_add(l, t, now, cost)
   return min(c + max(0, t - c) + min(cost * l.charge, most), most)
 end
 
--- hold_time returns now, or the time of the newest reservation if that is later.
-local function hold_time(st, now)
+-- reserved_time returns now, or the time of the newest reservation if that is later.
+local function reserved_time(st, now)
   return st.log and max(now, tail(st.log) or 0) or now
 end
 
 -- bucket_full reports whether the bucket has more used than its capacity, and returns the t of a
 -- full one.
 local function bucket_full(l, st, now)
-  local t = clock(l, hold_time(st, now)) + l.full
+  local t = clock(l, reserved_time(st, now)) + l.full
   return st.t > t, t
 end
 
 -- bucket_until returns when at most level is used, by the bucket's clock, if no lent or reserved
 -- units come back.
 local function bucket_until(l, st, now, level)
-  local at = hold_time(st, now)
+  local at = reserved_time(st, now)
   local t, ends = (st.loans and lending or l.kind).ends(l, st, at)
   local kept = 0
   for _, e in ipairs(ends) do

@@ -224,7 +224,7 @@ local function convert(p, now)
   elseif p.step or old.step then
     p.st.t = bucket_add(p, 0, now, used)
   else
-    local at = hold_time(old.st, now)
+    local at = reserved_time(old.st, now)
     local t = old.kind.ends(old, old.st, at)
     p.st.t = min(now + mulup(in_use(old, t, at), p.charge, old.charge), END)
   end

@@ -7,13 +7,13 @@
 --   used        = max(t - clock(now), reserved*charge)
 --
 -- so that the bucket refills only to burst minus the reserved units. A reservation that
--- nobody ended for MAX_HOLD counts as settled. Time never goes back before the newest.
+-- nobody ended for MAX_RESERVATION counts as settled. Time never goes back before the newest.
 
-local MAX_HOLD = 600 * 1000000 -- microseconds
+local MAX_RESERVATION = 600 * 1000000 -- microseconds
 
--- held returns t at now, and the time up to which reservations are too old.
-local function held(l, st, now)
-  local t, old, q = st.t, now - MAX_HOLD, st.log
+-- reserved_at returns t at now, and the time up to which reservations are too old.
+local function reserved_at(l, st, now)
+  local t, old, q = st.t, now - MAX_RESERVATION, st.log
   if q.first > q.last then
     return t, old
   end
@@ -22,29 +22,29 @@ local function held(l, st, now)
     if q.at[i] > old then
       break
     end
-    t = max(t, clock(l, q.at[i] + MAX_HOLD) + reserved * l.charge)
+    t = max(t, clock(l, q.at[i] + MAX_RESERVATION) + reserved * l.charge)
     reserved = reserved - q.n[i]
   end
   return max(t, clock(l, now) + reserved * l.charge), old
 end
 
-local function hold_tidy(l, st, now)
-  local t, old = held(l, st, now)
+local function reserved_tidy(l, st, now)
+  local t, old = reserved_at(l, st, now)
   st.t = t
   prune(st.log, old)
 end
 
--- hold_retry returns when cost units fit if no reservation is settled or given back: enough of the
+-- reserved_retry returns when cost units fit if no reservation is settled or given back: enough of the
 -- oldest reservations must become too old.
-local function hold_retry(l, st, now, cost)
-  local t, old = held(l, st, now)
+local function reserved_retry(l, st, now, cost)
+  local t, old = reserved_at(l, st, now)
   local q, reserved = st.log, st.log.total
   for i = q.first, q.last do
     if q.at[i] > old then
       if reserved + cost <= l.most then
         break
       end
-      t = max(t, clock(l, q.at[i] + MAX_HOLD) + reserved * l.charge)
+      t = max(t, clock(l, q.at[i] + MAX_RESERVATION) + reserved * l.charge)
     end
     reserved = reserved - q.n[i]
   end
@@ -53,7 +53,7 @@ end
 
 -- free ends up to cost units of the reservation made at a time, and returns how many.
 local function free(l, st, now, cost, at)
-  hold_tidy(l, st, hold_time(st, now))
+  reserved_tidy(l, st, reserved_time(st, now))
   local before = st.log.total
   if before == 0 then
     return 0
@@ -74,12 +74,12 @@ kinds.h = {
   ends = function(l, st, at)
     local list = {}
     for i = st.log.first, st.log.last do
-      local stop = st.log.at[i] + MAX_HOLD
+      local stop = st.log.at[i] + MAX_RESERVATION
       if stop > at then
         list[#list + 1] = { at = stop, n = st.log.n[i] }
       end
     end
-    return held(l, st, at), list
+    return reserved_at(l, st, at), list
   end,
   numbers = bucket_numbers,
   blank = function()
@@ -104,17 +104,17 @@ kinds.h = {
     return st.t == 0 and st.log.total == 0
   end,
   used = function(l, st, now)
-    return ceildiv(in_use(l, held(l, st, hold_time(st, now)), now), l.charge)
+    return ceildiv(in_use(l, reserved_at(l, st, reserved_time(st, now)), now), l.charge)
   end,
   fits = function(l, st, now, cost)
-    local at = hold_time(st, now)
-    local t = held(l, st, at)
+    local at = reserved_time(st, now)
+    local t = reserved_at(l, st, at)
     return in_use(l, t, at) + cost * l.charge <= l.full
   end,
   -- Reservations count as if they were settled now, as it is unknown when they will be.
   report = function(l, st, now)
-    local at = hold_time(st, now)
-    local t = held(l, st, at)
+    local at = reserved_time(st, now)
+    local t = reserved_at(l, st, at)
     local reset = max(0, bucket_expiry(l, t) - at)
     if reset > 0 then
       reset = reset + at - now
@@ -122,16 +122,16 @@ kinds.h = {
     return room(l, in_use(l, t, at)), reset, at
   end,
   retry = function(l, st, now, cost)
-    local at = hold_time(st, now)
-    return hold_retry(l, st, at, cost) + at - now
+    local at = reserved_time(st, now)
+    return reserved_retry(l, st, at, cost) + at - now
   end,
   add = function(l, st, now, cost)
-    local at = hold_time(st, now)
-    hold_tidy(l, st, at)
+    local at = reserved_time(st, now)
+    reserved_tidy(l, st, at)
     st.t = bucket_add(l, st.t, at, cost)
   end,
   charge = function(l, st, now, cost)
-    local at = hold_time(st, now)
+    local at = reserved_time(st, now)
     kinds.h.add(l, st, at, cost)
     push(st.log, at, cost)
   end,
@@ -141,8 +141,8 @@ kinds.h = {
       st.t = max(0, st.t - freed * l.charge)
       return
     end
-    local at = hold_time(st, now)
-    hold_tidy(l, st, at)
+    local at = reserved_time(st, now)
+    reserved_tidy(l, st, at)
     st.t = max(0, st.t - cost * l.charge)
     local left = floor(in_use(l, st.t, at) / l.charge)
     if st.log.total > left then
@@ -157,7 +157,7 @@ kinds.h = {
     if not last then
       return bucket_expiry(l, st.t)
     end
-    return bucket_expiry(l, (held(l, st, last + MAX_HOLD)))
+    return bucket_expiry(l, (reserved_at(l, st, last + MAX_RESERVATION)))
   end,
 }
 kinds.i = kinds.h
