@@ -88,7 +88,8 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// Each limit of a domain that is not atomic is charged its own number, and the request the smallest.
+// In a domain that is not atomic each limit is charged its own number of units. Verdict.Charged is the
+// smallest of them.
 func TestAtMostApart(t *testing.T) {
 	var v Verdict
 	l := newLimiter(t, "atomic: false\n"+atMostRules[1:], nil)
