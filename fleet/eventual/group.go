@@ -31,13 +31,18 @@ func (g *group) reset() {
 	g.call, g.takes, g.parts, g.entries, g.read, g.wait = nil, g.takes[:0], g.parts[:0], g.entries[:0], nil, nil
 }
 
+// release empties a group for reuse.
+func (n *Node) release(g *group) {
+	g.reset()
+	n.groups.Put(g)
+}
+
 // beginSeveral is Begin for calls of several takes, or none. If the node cannot decide all of
 // them, the store decides the call.
 func (n *Node) beginSeveral(call *stint.Call, now stint.Instant, patient bool) (*Request, <-chan struct{}) {
 	g := n.groups.Get().(*group)
-	defer func() { g.reset(); n.groups.Put(g) }()
-	for {
-		g.reset()
+	defer n.release(g)
+	for ; ; g.reset() {
 		g.call = call
 		ok := n.gather(g, now, patient)
 		switch {
@@ -170,14 +175,13 @@ func (g *group) decideLocked(now stint.Instant) {
 // chargedLocked takes over the state of a decided part, and counts what it changed. pass reports
 // whether its group passed.
 func (e *entry) chargedLocked(p *transaction.Part[transaction.ID], pass bool) {
-	before := e.state
-	e.state, e.used = p.Record.State, true
 	switch {
 	case p.Take.Op == stint.AskAtMost:
 		e.countLocked(int64(p.Result.Charged), p.At)
 	case p.Take.Op == stint.Ask && p.Charged && p.Result.Allowed, p.Take.Op == stint.Force && pass:
 		e.countLocked(int64(p.Cost), p.At)
 	case p.Take.Op == stint.Refund && pass:
-		e.countLocked(-e.limit.ForStores().Freed(&before, &e.state, p.At), p.At)
+		e.countLocked(-e.limit.ForStores().Freed(&e.state, &p.Record.State, p.At), p.At)
 	}
+	e.state, e.used = p.Record.State, true
 }
