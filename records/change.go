@@ -44,8 +44,9 @@ type Change struct {
 	// same key and another request is a mistake, and is refused.
 	Request string
 
-	By  Actor  // who makes the change
-	Why string // the reason, for those who read the audit trail
+	By     Actor  // who makes the change
+	Why    string // the reason, for those who read the audit trail
+	Import bool   // the edits come from an import, which the audit trail says
 }
 
 // Actor is who makes a change.
