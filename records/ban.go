@@ -23,6 +23,8 @@ func (b Ban) ID() ID {
 	return ID{Bans, unmap(b.Network).String()}
 }
 
+func (b Ban) end() time.Time { return b.Until }
+
 // InForce reports whether the ban denies requests at a time.
 func (b *Ban) InForce(now time.Time) bool { return inForce(b.Until, now) }
 

@@ -2,13 +2,14 @@ package records
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"stint/records/trail"
 )
 
 // Edit writes or deletes one record.
@@ -80,17 +81,18 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var result Outcome
-	var edits []Edit
+	var made made
 	var next *memory
 	err := f.update(func(tx *bolt.Tx) (err error) {
 		result, err = f.recall(tx, &c)
 		if err != nil || result.Repeated {
 			return err
 		}
-		if edits, result.Revision, err = f.apply(tx, &c, now); err != nil {
+		if made, err = f.apply(tx, &c, now); err != nil {
 			return err
 		}
-		if next, err = f.memory.Load().after(edits, result.Revision); err != nil {
+		result.Revision = made.revision
+		if next, err = f.memory.Load().after(made.edits, made.revision); err != nil {
 			return err
 		}
 		return f.remember(tx, &c, now, saved{Revision: result.Revision})
@@ -102,7 +104,7 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 		return Outcome{}, err
 	}
 	if next != nil {
-		f.publish(next, edits)
+		f.publish(next, made.edits, made.head)
 	}
 	return result, nil
 }
@@ -120,6 +122,9 @@ func (c *Change) check() error {
 	case len(c.Request) > maxIdempotencyKey:
 		return id("request", fmt.Sprintf("longer than %d bytes", maxIdempotencyKey), "use a hash of the request")
 	}
+	if err := checkReason("change", c.By, c.Why); err != nil {
+		return err
+	}
 	seen := make(map[ID]bool, len(c.Edits))
 	for i := range c.Edits {
 		name := c.Edits[i].id()
@@ -131,25 +136,49 @@ func (c *Change) check() error {
 	return nil
 }
 
-// apply makes the edits. It returns them with the records as they are stored, and the new revision.
-func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) ([]Edit, uint64, error) {
+// made is a change that was made in a transaction.
+type made struct {
+	edits    []Edit // with the records as they are stored, and deletions of ended records
+	revision uint64
+	head     trail.Head // of the audit trail after the change
+}
+
+// apply makes the edits and writes them to the audit trail.
+func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) (m made, err error) {
 	last := revisionOf(tx)
 	if c.IfMatch != 0 && c.IfMatch != last {
-		return nil, 0, conflict(&Error{Where: "records"}, c.IfMatch, last, last)
+		return m, conflict(&Error{Where: "records"}, c.IfMatch, last, last)
 	}
-	revision := last + 1
+	if m.revision, err = nextRevision(tx); err != nil {
+		return m, err
+	}
 	rules := &checks{now: now, trusted: f.options.TrustedProxies, force: c.Force}
-	edits := slices.Clone(c.Edits)
-	for i := range edits {
-		e := &edits[i]
+	audit := newTrailWriter(tx, m.revision, c.By, now)
+	m.edits = slices.Clone(c.Edits)
+	for i := range m.edits {
+		e := &m.edits[i]
 		if err := f.match(tx, e, last); err != nil {
-			return nil, 0, err
+			return m, err
 		}
-		if err := f.edit(tx, e, rules, revision); err != nil {
-			return nil, 0, err
+		entry, err := f.edit(tx, e, rules, m.revision)
+		if err != nil {
+			return m, err
+		}
+		entry.Why = c.Why
+		if c.Import {
+			entry.Action = trail.Import
+		}
+		if err := audit.write(entry); err != nil {
+			return m, err
 		}
 	}
-	return edits, revision, tx.Bucket(aboutBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
+	swept, err := f.sweep(tx, max(sweepMost, 2*len(c.Edits)), now)
+	if err != nil {
+		return m, err
+	}
+	m.edits = append(m.edits, swept...)
+	m.head, err = audit.end(f.options.auditFor())
+	return m, err
 }
 
 // match checks the conditions of an edit. last is the revision of the file.
@@ -186,30 +215,67 @@ func conflict(e *Error, want, is, last uint64) *Error {
 	return e
 }
 
-// edit makes one edit, and sets its record to what is stored.
-func (f *File) edit(tx *bolt.Tx, e *Edit, rules *checks, revision uint64) error {
+// edit makes one edit, and sets its record to what is stored. It returns the entry of the audit trail.
+func (f *File) edit(tx *bolt.Tx, e *Edit, rules *checks, revision uint64) (entry trail.Entry, err error) {
 	id := e.id()
 	b := tx.Bucket(bucketOf(id.Kind))
 	if e.Put == nil {
 		if b == nil || id.Name == "" || b.Get([]byte(id.Name)) == nil {
-			return &Error{Where: id.String(), Problem: "no such record", Hint: "list the records of this kind", Err: ErrMissing}
+			return entry, &Error{Where: id.String(), Problem: "no such record", Hint: "list the records of this kind", Err: ErrMissing}
 		}
-		return b.Delete([]byte(id.Name))
+		if entry, err = f.entry(trail.Delete, id, b.Get([]byte(id.Name)), nil); err != nil {
+			return entry, err
+		}
+		return entry, b.Delete([]byte(id.Name))
 	}
 	r, fault := e.Put.check(rules)
 	if fault != nil {
-		return fault
+		return entry, fault
 	}
 	if key, ok := r.(APIKey); ok {
 		if err := f.checkReplacement(tx, &key, rules.now); err != nil {
-			return err
+			return entry, err
 		}
 	}
 	e.Put = r
-	name := []byte(r.ID().Name)
+	id = r.ID()
+	name := []byte(id.Name)
 	value, err := encode(name, stored[Record]{revision, rules.now.UTC(), r})
 	if err != nil {
-		return err
+		return entry, err
 	}
-	return b.Put(name, value)
+	if entry, err = f.entry(trail.Put, id, b.Get(name), value); err != nil {
+		return entry, err
+	}
+	entry.Until = r.end()
+	return entry, b.Put(name, value)
+}
+
+// entry returns the entry of the audit trail for a record that was stored as before and is to be stored
+// as after; nil for none.
+func (f *File) entry(action trail.Action, id ID, before, after []byte) (e trail.Entry, err error) {
+	e = trail.Entry{Action: action, Kind: string(id.Kind), Texts: trail.Texts{Object: id.Name, Before: recordText(before), After: recordText(after)}}
+	switch {
+	case id.Kind == Overrides:
+		e.Subjects = []string{id.target()}
+	case id.Kind != APIKeys:
+		e.Subjects = []string{id.Name}
+	default:
+		for _, value := range [][]byte{before, after} {
+			if value == nil {
+				continue
+			}
+			k, err := decode[stored[APIKey]](f, []byte(id.Name), value)
+			if err != nil {
+				return e, err
+			}
+			if !e.About(k.Record.Subject) {
+				e.Subjects = append(e.Subjects, k.Record.Subject)
+			}
+		}
+	}
+	if before == nil {
+		return e, nil
+	}
+	return e, f.checkSum([]byte(id.Name), before)
 }

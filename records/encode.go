@@ -1,6 +1,7 @@
 package records
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
@@ -42,13 +43,28 @@ func encode(name []byte, v any) ([]byte, error) {
 // decode reads a value that encode wrote. The result does not refer to the memory of value.
 func decode[T any](f *File, name, value []byte) (T, error) {
 	var v T
-	if len(value) < checksumBytes || binary.LittleEndian.Uint32(value) != checksum(name, value[checksumBytes:]) {
-		return v, f.damaged("the record " + shorten(string(name)) + " has another checksum than was written")
+	if err := f.checkSum(name, value); err != nil {
+		return v, err
 	}
 	if err := json.Unmarshal(value[checksumBytes:], &v); err != nil {
 		return v, f.damaged("the record " + shorten(string(name)) + " is not a valid record")
 	}
 	return v, nil
+}
+
+// checkSum checks the checksum of a value that encode wrote.
+func (f *File) checkSum(name, value []byte) error {
+	if len(value) < checksumBytes || binary.LittleEndian.Uint32(value) != checksum(name, value[checksumBytes:]) {
+		return f.damaged("the record " + shorten(string(name)) + " has another checksum than was written")
+	}
+	return nil
+}
+
+// recordText returns the JSON of the record in a stored value; nil if value is nil. It refers to the
+// memory of value.
+func recordText(value []byte) json.RawMessage {
+	_, text, _ := bytes.Cut(value, []byte(`"record":`))
+	return bytes.TrimSuffix(text, []byte("}"))
 }
 
 // decodeEntry reads a record of a kind.

@@ -2,6 +2,7 @@ package records
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -14,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/apikey"
+	"stint/records/trail"
 )
 
 const (
@@ -30,8 +32,14 @@ var (
 	aboutBucket    = []byte("stint records")
 	outcomesBucket = []byte("outcomes")      // by idempotency key
 	agesBucket     = []byte("outcome times") // time and idempotency key of each outcome
+	trailBucket    = []byte("audit trail")   // chain parts by number
+	textsBucket    = []byte("audit texts")   // by number
 	formatKey      = []byte("format")
 	revisionKey    = []byte("revision")
+	startKey       = []byte("audit start") // place before the oldest entry of the audit trail
+	headKey        = []byte("audit head")  // place of the last entry
+	overwriteKey   = []byte("overwrite")   // there after an erasure, until unused parts of the file are overwritten
+	sweepKey       = []byte("sweep")       // kind and name of the record at which the next sweep begins
 )
 
 var kinds = []Kind{Subjects, Overrides, Bans, APIKeys}
@@ -50,7 +58,13 @@ type Entry struct {
 type Options struct {
 	// TrustedProxies are the networks that a ban must not deny, unless it is forced.
 	TrustedProxies []netip.Prefix
+
+	// AuditFor is how long entries of the audit trail are kept; 0 for 400 days. Each change drops some
+	// of the older ones.
+	AuditFor time.Duration
 }
+
+func (o *Options) auditFor() time.Duration { return cmp.Or(o.AuditFor, 400*24*time.Hour) }
 
 // File is a file of records. It is safe for concurrent use; changes are made one after another, and
 // readers never wait for them. Only one process at a time can open the file. The file never shrinks,
@@ -66,8 +80,11 @@ type File struct {
 	options Options
 	db      *bolt.DB
 
-	mu       sync.Mutex // held by a change until it is in force
+	mu       sync.Mutex   // held by a change until it is in force
+	readers  sync.RWMutex // held by readers of the file
 	memory   atomic.Pointer[memory]
+	head     atomic.Pointer[trail.Head] // of the audit trail
+	failed   atomic.Pointer[Error]      // of the last change, if the disk did not take it
 	subjects *cache[entryName, *Known]
 	keys     *cache[apikey.Hash, *APIKey]
 }
@@ -86,11 +103,7 @@ func Open(path string, options Options) (*File, error) {
 		if err := f.prepare(); err != nil {
 			return err
 		}
-		return f.view(func(tx *bolt.Tx) error {
-			m, err := f.loadMemory(tx)
-			f.memory.Store(m)
-			return err
-		})
+		return f.load()
 	})
 	if err != nil {
 		if f.db != nil {
@@ -99,6 +112,23 @@ func Open(path string, options Options) (*File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// load reads what is always in memory, and ends an erasure in which the process was killed.
+func (f *File) load() error {
+	unfinished := false
+	err := f.view(func(tx *bolt.Tx) error {
+		m, err := f.loadMemory(tx)
+		head := placeOf(tx, headKey)
+		f.memory.Store(m)
+		f.head.Store(&head)
+		unfinished = tx.Bucket(aboutBucket).Get(overwriteKey) != nil
+		return err
+	})
+	if err != nil || !unfinished {
+		return err
+	}
+	return f.overwrite()
 }
 
 // prepare checks that the file is a file of records; it initializes a new file.
@@ -143,7 +173,7 @@ func (f *File) prepare() error {
 
 // buckets returns the names of all buckets.
 func buckets() [][]byte {
-	names := [][]byte{aboutBucket, outcomesBucket, agesBucket}
+	names := [][]byte{aboutBucket, outcomesBucket, agesBucket, trailBucket, textsBucket}
 	for _, kind := range kinds {
 		names = append(names, bucketOf(kind))
 	}
@@ -191,6 +221,12 @@ func (f *File) Revision() (revision uint64, err error) {
 		return nil
 	})
 	return revision, err
+}
+
+// nextRevision gives the file its next revision.
+func nextRevision(tx *bolt.Tx) (uint64, error) {
+	revision := revisionOf(tx) + 1
+	return revision, tx.Bucket(aboutBucket).Put(revisionKey, numberKey(revision))
 }
 
 func revisionOf(tx *bolt.Tx) uint64 {
@@ -272,6 +308,8 @@ func (f *File) pageOf(kind Kind, after *[]byte) (entries []Entry, err error) {
 
 // view reads the file in one transaction.
 func (f *File) view(read func(*bolt.Tx) error) error {
+	f.readers.RLock()
+	defer f.readers.RUnlock()
 	return f.guard(func() error {
 		if err := f.db.View(read); err != nil {
 			return f.opening(err)
@@ -286,6 +324,7 @@ func (f *File) update(change func(*bolt.Tx) error) error {
 		if err := f.db.Update(change); err != nil {
 			return f.writing(err)
 		}
+		f.failed.Store(nil)
 		return nil
 	})
 }

@@ -53,11 +53,13 @@ func (f *File) writing(err error) error {
 	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		return f.fault("closed", "open it again", err)
 	}
-	return f.disk(err, "cannot write")
+	failed := f.disk(err, "cannot write")
+	f.failed.Store(failed)
+	return failed
 }
 
 // disk returns the Error for an error of the disk.
-func (f *File) disk(err error, what string) error {
+func (f *File) disk(err error, what string) *Error {
 	switch {
 	case isOne(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG):
 		return f.fault("no room on the disk ("+text.Cause(err)+")", "make room; the records before this change stay in force", err)

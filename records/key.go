@@ -23,6 +23,8 @@ type APIKey struct {
 // ID returns the key's kind and name: its hash.
 func (k APIKey) ID() ID { return ID{APIKeys, k.Hash.String()} }
 
+func (k APIKey) end() time.Time { return k.Until }
+
 // InForce reports whether the key is valid at a time.
 func (k *APIKey) InForce(now time.Time) bool { return inForce(k.Until, now) }
 

@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/apikey"
+	"stint/records/trail"
 )
 
 // Known is what the records contain about one subject. It is immutable. It has no notes and no
@@ -171,8 +172,9 @@ func (f *File) Key(hash apikey.Hash, now time.Time) (*APIKey, error) {
 }
 
 // publish puts a change in force that is on disk.
-func (f *File) publish(next *memory, edits []Edit) {
+func (f *File) publish(next *memory, edits []Edit, head trail.Head) {
 	f.memory.Store(next)
+	f.head.Store(&head)
 	// Later look-ups read the file again; those that read it before this do not add to the cache.
 	for i := range edits {
 		switch id := edits[i].id(); {

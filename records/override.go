@@ -28,6 +28,8 @@ type Override struct {
 // ID returns the override's kind and name, which is its target and its rule.
 func (o Override) ID() ID { return ID{Overrides, o.Target + separator + o.Rule} }
 
+func (o Override) end() time.Time { return o.Until }
+
 // separator is between target and rule in the name of an override. Neither can contain it.
 const separator = "\n"
 

@@ -44,6 +44,9 @@ type Record interface {
 	// check returns the first fault of the record. It writes the record as it is to be stored, for
 	// example times in whole seconds.
 	check(c *checks) (Record, *Error)
+
+	// end returns when the record ends; the zero time if it does not.
+	end() time.Time
 }
 
 // checks holds what a check of a record needs beside the record.

@@ -30,6 +30,8 @@ type Subject struct {
 // ID returns the subject's kind of record and name.
 func (s Subject) ID() ID { return ID{Subjects, s.Name} }
 
+func (s Subject) end() time.Time { return s.PlanUntil }
+
 // PlanAt returns the name of the subject's plan at a time; "" for the default plan.
 func (s *Subject) PlanAt(now time.Time) string {
 	if inForce(s.PlanUntil, now) {

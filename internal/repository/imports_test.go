@@ -140,13 +140,18 @@ var layers = []layer{
 	},
 	{
 		[]string{"records"},
-		[]string{".", "records/apikey", "records/trail", "internal/..."},
+		[]string{".", "records/apikey", "records/freepages", "records/trail", "internal/..."},
 		"records are looked up by their names; what they mean for a request is decided by who asks",
 	},
 	{
 		[]string{"records/trail"},
 		[]string{"internal/..."},
 		"an audit trail is verified without knowing what it is about, and where it is kept",
+	},
+	{
+		[]string{"records/freepages"},
+		nil,
+		"pages of a file are overwritten without knowing what is in them",
 	},
 	{
 		[]string{"records/apikey"},

@@ -1,0 +1,291 @@
+package records
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/records/freepages"
+	"stint/records/trail"
+)
+
+// Erased is what Erase erased.
+type Erased struct {
+	Outcome
+	Records int // records of the subject that were deleted
+	Entries int // entries of the audit trail whose texts were erased
+}
+
+// Erase deletes the records of a subject: its own, its overrides, its bans and its API keys. It erases
+// the texts of all entries of the audit trail that are about the subject, and adds one that does not
+// name it. The texts of saved outcomes that name the subject are erased too; an outcome whose
+// idempotency key contains its name is forgotten. Then Erase overwrites what the file no longer uses,
+// so that nothing of the subject is left in it, nor of other records that were deleted earlier.
+//
+// Not erased are overrides with a pattern that matches the subject, and texts of other records that
+// mention it. Backups, snapshots and blocks that a disk keeps by itself are out of reach.
+//
+// The subject is an entry such as user=42, or a network or address as in bans. If nothing is kept of it,
+// the error wraps [ErrMissing].
+func (f *File) Erase(ctx context.Context, subject string, by Actor, now time.Time) (Erased, error) {
+	if err := ctx.Err(); err != nil {
+		return Erased{}, err
+	}
+	name, err := checkErasable(subject)
+	if err == nil {
+		err = checkReason("erase", by, "")
+	}
+	if err != nil {
+		return Erased{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := eraser{file: f, name: name, now: now}
+	var next *memory
+	err = f.update(func(tx *bolt.Tx) (err error) {
+		e.tx = tx
+		if err := e.erase(by); err != nil {
+			return err
+		}
+		next, err = f.memory.Load().after(e.edits, e.Revision)
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrMissing): // but the file may still have bytes of what was deleted or dropped
+		return Erased{}, errors.Join(err, f.overwrite())
+	case err != nil:
+		return Erased{}, err
+	}
+	f.publish(next, e.edits, e.head)
+	return e.Erased, f.overwrite()
+}
+
+// checkErasable returns the name of a subject or a network as in records.
+func checkErasable(subject string) (string, error) {
+	if network, err := ParseNetwork(subject); err == nil {
+		return network.String(), nil
+	}
+	if fault := (ID{Kind: "erase"}).checkSubject("subject", subject); fault != nil {
+		return "", fault
+	}
+	return subject, nil
+}
+
+// eraser erases a subject in one transaction.
+type eraser struct {
+	file *File
+	tx   *bolt.Tx
+	name string // of the subject
+	now  time.Time
+
+	edits []Edit // that delete its records
+	head  trail.Head
+	Erased
+}
+
+func (e *eraser) erase(by Actor) error {
+	var err error
+	if e.edits, err = recordsOf(e.file, e.tx, e.name, func(id ID, _ []byte) (Edit, error) { return Edit{Delete: id}, nil }); err != nil {
+		return err
+	}
+	for i := range e.edits {
+		id := e.edits[i].Delete
+		if err := e.tx.Bucket(bucketOf(id.Kind)).Delete([]byte(id.Name)); err != nil {
+			return err
+		}
+	}
+	outcomes, err := e.outcomes()
+	if err != nil {
+		return err
+	}
+	if err := e.entries(); err != nil {
+		return err
+	}
+	e.Records = len(e.edits)
+	if e.Records+e.Entries+outcomes == 0 {
+		return &Error{Where: "erase: " + shorten(e.name), Problem: "nothing is kept of it", Hint: "check how its name is written; it may have been erased already", Err: ErrMissing}
+	}
+	if e.Revision, err = nextRevision(e.tx); err != nil {
+		return err
+	}
+	w := newTrailWriter(e.tx, e.Revision, by, e.now)
+	if err := w.write(trail.Entry{Action: trail.Erase, Kind: string(Subjects), Texts: trail.Texts{Object: e.name}}); err != nil {
+		return err
+	}
+	if e.head, err = w.end(e.file.options.auditFor()); err != nil {
+		return err
+	}
+	return e.tx.Bucket(aboutBucket).Put(overwriteKey, []byte{1})
+}
+
+// recordsOf calls do for each record of a subject or network, and returns the results.
+func recordsOf[T any](f *File, tx *bolt.Tx, name string, do func(id ID, value []byte) (T, error)) (results []T, err error) {
+	add := func(id ID, value []byte) bool {
+		var result T
+		result, err = do(id, value)
+		results = append(results, result)
+		return err == nil
+	}
+	for _, kind := range []Kind{Subjects, Bans} {
+		if value := tx.Bucket(bucketOf(kind)).Get([]byte(name)); value != nil && !add(ID{kind, name}, value) {
+			return results, err
+		}
+	}
+	prefix := []byte(name + separator)
+	c := tx.Bucket(bucketOf(Overrides)).Cursor()
+	for id, value := c.Seek(prefix); bytes.HasPrefix(id, prefix); id, value = c.Next() {
+		if !add(ID{Overrides, string(id)}, value) {
+			return results, err
+		}
+	}
+	written, err := json.Marshal(name)
+	if err != nil {
+		return results, err
+	}
+	c = tx.Bucket(bucketOf(APIKeys)).Cursor()
+	for id, value := c.First(); id != nil; id, value = c.Next() {
+		if !bytes.Contains(value, written) {
+			continue
+		}
+		k, err := decode[stored[APIKey]](f, id, value)
+		if err != nil {
+			return results, err
+		}
+		if k.Record.Subject == name && !add(ID{APIKeys, string(id)}, value) {
+			return results, err
+		}
+	}
+	return results, err
+}
+
+// entries erases the texts of all entries that are about the subject.
+func (e *eraser) entries() error {
+	chain, texts := e.tx.Bucket(trailBucket), e.tx.Bucket(textsBucket)
+	var numbers []uint64
+	c := texts.Cursor()
+	for name, value := c.First(); name != nil; name, value = c.Next() {
+		if !bytes.Contains(value, []byte(e.name)) {
+			continue
+		}
+		entry, err := trail.Parse(chain.Get(name), value)
+		if err != nil {
+			return e.file.damaged("audit trail: " + err.Error())
+		}
+		if entry.About(e.name) {
+			numbers = append(numbers, binary.BigEndian.Uint64(name))
+		}
+	}
+	for _, number := range numbers {
+		name := numberKey(number)
+		entry, err := trail.Parse(chain.Get(name), texts.Get(name))
+		if err != nil {
+			return e.file.damaged("audit trail: " + err.Error())
+		}
+		entry = entry.EraseTexts()
+		if err := texts.Put(name, entry.Clear()); err != nil {
+			return err
+		}
+	}
+	e.Entries = len(numbers)
+	return nil
+}
+
+// outcomes erases the subject from saved outcomes, and returns their number.
+func (e *eraser) outcomes() (changed int, err error) {
+	texts := []string{e.name, shorten(e.name)}
+	for i := range e.edits {
+		texts = append(texts, e.edits[i].Delete.String())
+	}
+	names := func(text string) bool {
+		return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(text, s) })
+	}
+	outcomes, ages := e.tx.Bucket(outcomesBucket), e.tx.Bucket(agesBucket)
+	var found [][]byte // keys in ages
+	c := ages.Cursor()
+	for name, _ := c.First(); name != nil; name, _ = c.Next() {
+		key := name[len(age(e.now)):]
+		known, err := decode[saved](e.file, key, outcomes.Get(key))
+		if err != nil {
+			return 0, err
+		}
+		if r := known.Refusal; names(string(key)) || r != nil && names(r.Where+"\n"+r.Problem+"\n"+r.Hint) {
+			found = append(found, bytes.Clone(name))
+		}
+	}
+	for _, name := range found {
+		key := name[len(age(e.now)):]
+		if names(string(key)) {
+			err = errors.Join(outcomes.Delete(key), ages.Delete(name))
+		} else {
+			err = e.blank(outcomes, key)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(found), nil
+}
+
+// blank erases the texts of a saved refusal.
+func (e *eraser) blank(outcomes *bolt.Bucket, key []byte) error {
+	known, err := decode[saved](e.file, key, outcomes.Get(key))
+	if err != nil {
+		return err
+	}
+	known.Refusal = &Error{Where: "change", Problem: "refused; the reason was erased with its subject", Hint: "read the records again, and send a new change if it still makes sense"}
+	value, err := encode(key, known)
+	if err != nil {
+		return err
+	}
+	return outcomes.Put(key, value)
+}
+
+// overwrite overwrites what the file no longer uses. Open repeats it if the process is killed before
+// this has ended.
+func (f *File) overwrite() error {
+	err := f.guard(func() error {
+		return freepages.Overwrite(f.db, func() {
+			f.readers.Lock() // returns when the readers of earlier states have ended
+			f.readers.Unlock()
+		})
+	})
+	if err == nil {
+		err = f.update(func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(overwriteKey) })
+	}
+	if err != nil {
+		return f.fault("cannot overwrite what was erased: "+err.Error(), "check the disk and start again; until then, old bytes may be left in the file", err)
+	}
+	return nil
+}
+
+// Export returns all that is kept of a subject: its records, and the entries of the audit trail that
+// are about it, oldest first. The last entry may come with an [*Error]. The subject is one that Erase
+// accepts.
+func (f *File) Export(subject string) (records []Entry, entries iter.Seq2[trail.Entry, error], err error) {
+	name, err := checkErasable(subject)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = f.view(func(tx *bolt.Tx) (err error) {
+		records, err = recordsOf(f, tx, name, func(id ID, value []byte) (Entry, error) { return f.decodeEntry(id.Kind, []byte(id.Name), value) })
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return records, func(yield func(trail.Entry, error) bool) {
+		for e, err := range f.selected(1, func(texts []byte) bool { return bytes.Contains(texts, []byte(name)) }) {
+			if (err != nil || e.About(name)) && !yield(e, err) {
+				return
+			}
+		}
+	}, nil
+}
