@@ -2,7 +2,6 @@ package records
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/trail"
+	"stint/records/trailfile"
 )
 
 // Limits is the kind of what a reset resets. There are no records of this kind, only entries of the
@@ -73,12 +73,12 @@ func (f *File) Note(ctx context.Context, e Event, now time.Time) error {
 	defer f.mu.Unlock()
 	var head trail.Head
 	err := f.update(func(tx *bolt.Tx) (err error) {
-		w := newTrailWriter(tx, revisionOf(tx), e.By, now)
+		w := auditOf(tx, revisionOf(tx), e.By, now)
 		texts := trail.Texts{Object: e.Object.Name, Before: e.Before, After: e.After, Why: e.Why, Subjects: e.Subjects}
-		if err := w.write(trail.Entry{Action: e.Action, Kind: string(e.Object.Kind), Texts: texts}); err != nil {
+		if err := w.Write(trail.Entry{Action: e.Action, Kind: string(e.Object.Kind), Texts: texts}); err != nil {
 			return err
 		}
-		head, err = w.end(f.options.auditFor())
+		head, err = w.End(f.options.auditFor())
 		return err
 	})
 	if err == nil {
@@ -87,89 +87,10 @@ func (f *File) Note(ctx context.Context, e Event, now time.Time) error {
 	return err
 }
 
-// trailWriter writes entries to the audit trail in the transaction of their change.
-type trailWriter struct {
-	tx      *bolt.Tx
-	entry   trail.Entry // what all entries of the change have in common
-	head    trail.Head
-	written int
+// auditOf returns the writer of the audit trail for a change.
+func auditOf(tx *bolt.Tx, revision uint64, by Actor, now time.Time) *trailfile.Writer {
+	return trailfile.NewWriter(tx, trail.Entry{Revision: revision, Time: now, Actor: by.Name, From: by.From})
 }
-
-func newTrailWriter(tx *bolt.Tx, revision uint64, by Actor, now time.Time) *trailWriter {
-	return &trailWriter{tx: tx, entry: trail.Entry{Revision: revision, Time: now, Actor: by.Name, From: by.From}, head: placeOf(tx, headKey)}
-}
-
-// write adds an entry, whose Action, Kind, Until and Texts are set. The texts of an erasure are not
-// stored.
-func (w *trailWriter) write(e trail.Entry) error {
-	e.Number, e.Revision, e.Time, e.Actor, e.From = w.head.Number+1, w.entry.Revision, w.entry.Time, w.entry.Actor, w.entry.From
-	e = trail.Seal(e, w.head.Hash)
-	if e.Action == trail.Erase {
-		e = e.EraseTexts()
-	}
-	name := numberKey(e.Number)
-	chain, texts := w.tx.Bucket(trailBucket), w.tx.Bucket(textsBucket)
-	chain.FillPercent, texts.FillPercent = 1, 0.95 // entries are added at the end only; texts shrink when they are erased
-	if err := chain.Put(name, e.Chain()); err != nil {
-		return err
-	}
-	w.head = trail.Head{Number: e.Number, Hash: e.Hash}
-	w.written++
-	return texts.Put(name, e.Clear())
-}
-
-// dropMost is how many old entries a change drops at most; at least twice as many as it writes.
-const dropMost = 100
-
-// end completes the change: it stores the head of the chain, and drops entries that are older than age.
-func (w *trailWriter) end(age time.Duration) (trail.Head, error) {
-	if err := w.drop(w.entry.Time.Add(-age), max(dropMost, 2*w.written)); err != nil {
-		return w.head, err
-	}
-	return w.head, putPlace(w.tx, headKey, w.head)
-}
-
-// drop drops at most a number of the entries that were written before a time, and stores the place from
-// which the chain goes on.
-func (w *trailWriter) drop(before time.Time, most int) error {
-	chain, texts := w.tx.Bucket(trailBucket), w.tx.Bucket(textsBucket)
-	start := placeOf(w.tx, startKey)
-	var names [][]byte
-	c := chain.Cursor()
-	for name, value := c.First(); name != nil && len(names) < most; name, value = c.Next() {
-		e, err := trail.Parse(value, texts.Get(name))
-		if err != nil || !e.Time.Before(before) {
-			break // Verify reports an entry with a fault
-		}
-		names = append(names, name)
-		start = trail.Head{Number: e.Number, Hash: e.Hash}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	for _, name := range names {
-		if err := errors.Join(chain.Delete(name), texts.Delete(name)); err != nil {
-			return err
-		}
-	}
-	return putPlace(w.tx, startKey, start)
-}
-
-// placeOf reads a place in the chain: headKey or startKey.
-func placeOf(tx *bolt.Tx, key []byte) (h trail.Head) {
-	if value := tx.Bucket(aboutBucket).Get(key); len(value) == 8+len(h.Hash) {
-		h.Number = binary.BigEndian.Uint64(value)
-		copy(h.Hash[:], value[8:])
-	}
-	return h
-}
-
-func putPlace(tx *bolt.Tx, key []byte, h trail.Head) error {
-	return tx.Bucket(aboutBucket).Put(key, append(numberKey(h.Number), h.Hash[:]...))
-}
-
-// numberKey returns a number as bytes in order.
-func numberKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Head returns the number and the hash of the last entry of the audit trail; 0 and 64 zeros if there is
 // none. Operators keep it elsewhere, so that Verify can find that later entries were cut off.
@@ -184,14 +105,19 @@ func (f *File) Head() (number uint64, hash string) {
 func (f *File) Trail(from uint64) iter.Seq2[trail.Entry, error] {
 	return func(yield func(trail.Entry, error) bool) {
 		for e, err := range f.selected(from, nil) {
-			if broken, ok := errors.AsType[*trail.Break](err); ok {
-				err = f.damaged("audit trail: " + broken.Error())
-			}
-			if !yield(e, err) {
+			if !yield(e, f.trailFault(err)) {
 				return
 			}
 		}
 	}
+}
+
+// trailFault returns the Error for a fault of the trail; another error as it is.
+func (f *File) trailFault(err error) error {
+	if broken, ok := errors.AsType[*trail.Break](err); ok {
+		return f.damaged("audit trail: " + broken.Error())
+	}
+	return err
 }
 
 // selected is Trail for those entries whose stored texts has selects; all if has is nil. The last element
@@ -201,7 +127,7 @@ func (f *File) selected(from uint64, has func(texts []byte) bool) iter.Seq2[trai
 		for more := true; more; {
 			var entries []trail.Entry
 			err := f.view(func(tx *bolt.Tx) (err error) {
-				entries, more, err = trailPage(tx, &from, has)
+				entries, more, err = trailfile.Page(tx, &from, has)
 				return err
 			})
 			for _, e := range entries {
@@ -217,38 +143,13 @@ func (f *File) selected(from uint64, has func(texts []byte) bool) iter.Seq2[trai
 	}
 }
 
-// trailPage reads entries from a number on, and sets the number to the next one. It reports whether
-// there may be more.
-func trailPage(tx *bolt.Tx, from *uint64, has func(texts []byte) bool) (entries []trail.Entry, more bool, err error) {
-	texts := tx.Bucket(textsBucket)
-	c := tx.Bucket(trailBucket).Cursor()
-	read := 0
-	for name, value := c.Seek(numberKey(*from)); name != nil; name, value = c.Next() {
-		if read++; read > page {
-			return entries, true, nil
-		}
-		number := binary.BigEndian.Uint64(name)
-		*from = number + 1
-		clear := texts.Get(name)
-		if has != nil && !has(clear) {
-			continue
-		}
-		e, err := trail.Parse(value, clear)
-		if err != nil {
-			return entries, false, &trail.Break{Number: number, Problem: err.Error()}
-		}
-		entries = append(entries, e)
-	}
-	return entries, false, nil
-}
-
 // Verify verifies the audit trail. It compares it with heads that were kept elsewhere. The first fault
 // of the trail is in the report; the error is that of ctx, or an [*Error] about the file.
 func (f *File) Verify(ctx context.Context, known ...trail.Head) (report trail.Report, err error) {
 	for range 10 { // until no entry that is read is dropped because of its age
 		var start, head, later trail.Head
 		read := func(tx *bolt.Tx) error {
-			start, head = placeOf(tx, startKey), placeOf(tx, headKey)
+			start, head = trailfile.Start(tx), trailfile.Last(tx)
 			return nil
 		}
 		if err := f.view(read); err != nil {

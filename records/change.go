@@ -153,7 +153,7 @@ func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) (m made, err error) 
 		return m, err
 	}
 	rules := &checks{now: now, trusted: f.options.TrustedProxies, force: c.Force}
-	audit := newTrailWriter(tx, m.revision, c.By, now)
+	audit := auditOf(tx, m.revision, c.By, now)
 	m.edits = slices.Clone(c.Edits)
 	for i := range m.edits {
 		e := &m.edits[i]
@@ -168,7 +168,7 @@ func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) (m made, err error) 
 		if c.Import {
 			entry.Action = trail.Import
 		}
-		if err := audit.write(entry); err != nil {
+		if err := audit.Write(entry); err != nil {
 			return m, err
 		}
 	}
@@ -177,7 +177,7 @@ func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) (m made, err error) 
 		return m, err
 	}
 	m.edits = append(m.edits, swept...)
-	m.head, err = audit.end(f.options.auditFor())
+	m.head, err = audit.End(f.options.auditFor())
 	return m, err
 }
 

@@ -3,7 +3,6 @@ package records
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -15,6 +14,7 @@ import (
 
 	"stint/records/freepages"
 	"stint/records/trail"
+	"stint/records/trailfile"
 )
 
 // Erased is what Erase erased.
@@ -106,8 +106,8 @@ func (e *eraser) erase(by Actor) error {
 	if err != nil {
 		return err
 	}
-	if err := e.entries(); err != nil {
-		return err
+	if e.Entries, err = trailfile.Erase(e.tx, e.name); err != nil {
+		return e.file.trailFault(err)
 	}
 	e.Records = len(e.edits)
 	if e.Records+e.Entries+outcomes == 0 {
@@ -116,11 +116,11 @@ func (e *eraser) erase(by Actor) error {
 	if e.Revision, err = nextRevision(e.tx); err != nil {
 		return err
 	}
-	w := newTrailWriter(e.tx, e.Revision, by, e.now)
-	if err := w.write(trail.Entry{Action: trail.Erase, Kind: string(Subjects), Texts: trail.Texts{Object: e.name}}); err != nil {
+	w := auditOf(e.tx, e.Revision, by, e.now)
+	if err := w.Write(trail.Entry{Action: trail.Erase, Kind: string(Subjects), Texts: trail.Texts{Object: e.name}}); err != nil {
 		return err
 	}
-	if e.head, err = w.end(e.file.options.auditFor()); err != nil {
+	if e.head, err = w.End(e.file.options.auditFor()); err != nil {
 		return err
 	}
 	return e.tx.Bucket(aboutBucket).Put(overwriteKey, []byte{1})
@@ -164,38 +164,6 @@ func recordsOf[T any](f *File, tx *bolt.Tx, name string, do func(id ID, value []
 		}
 	}
 	return results, err
-}
-
-// entries erases the texts of all entries that are about the subject.
-func (e *eraser) entries() error {
-	chain, texts := e.tx.Bucket(trailBucket), e.tx.Bucket(textsBucket)
-	var numbers []uint64
-	c := texts.Cursor()
-	for name, value := c.First(); name != nil; name, value = c.Next() {
-		if !bytes.Contains(value, []byte(e.name)) {
-			continue
-		}
-		entry, err := trail.Parse(chain.Get(name), value)
-		if err != nil {
-			return e.file.damaged("audit trail: " + err.Error())
-		}
-		if entry.About(e.name) {
-			numbers = append(numbers, binary.BigEndian.Uint64(name))
-		}
-	}
-	for _, number := range numbers {
-		name := numberKey(number)
-		entry, err := trail.Parse(chain.Get(name), texts.Get(name))
-		if err != nil {
-			return e.file.damaged("audit trail: " + err.Error())
-		}
-		entry = entry.EraseTexts()
-		if err := texts.Put(name, entry.Clear()); err != nil {
-			return err
-		}
-	}
-	e.Entries = len(numbers)
-	return nil
 }
 
 // outcomes erases the subject from saved outcomes, and returns their number.
@@ -282,8 +250,8 @@ func (f *File) Export(subject string) (records []Entry, entries iter.Seq2[trail.
 		return nil, nil, err
 	}
 	return records, func(yield func(trail.Entry, error) bool) {
-		for e, err := range f.selected(1, func(texts []byte) bool { return bytes.Contains(texts, []byte(name)) }) {
-			if (err != nil || e.About(name)) && !yield(e, err) {
+		for e, err := range f.selected(1, trailfile.Mentions(name)) {
+			if (err != nil || e.About(name)) && !yield(e, f.trailFault(err)) {
 				return
 			}
 		}

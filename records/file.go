@@ -15,7 +15,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/apikey"
+	"stint/records/cache"
 	"stint/records/trail"
+	"stint/records/trailfile"
 )
 
 const (
@@ -32,14 +34,10 @@ var (
 	aboutBucket    = []byte("stint records")
 	outcomesBucket = []byte("outcomes")      // by idempotency key
 	agesBucket     = []byte("outcome times") // time and idempotency key of each outcome
-	trailBucket    = []byte("audit trail")   // chain parts by number
-	textsBucket    = []byte("audit texts")   // by number
 	formatKey      = []byte("format")
 	revisionKey    = []byte("revision")
-	startKey       = []byte("audit start") // place before the oldest entry of the audit trail
-	headKey        = []byte("audit head")  // place of the last entry
-	overwriteKey   = []byte("overwrite")   // there after an erasure, until unused parts of the file are overwritten
-	sweepKey       = []byte("sweep")       // kind and name of the record at which the next sweep begins
+	overwriteKey   = []byte("overwrite") // there after an erasure, until unused parts of the file are overwritten
+	sweepKey       = []byte("sweep")     // kind and name of the record at which the next sweep begins
 )
 
 var kinds = []Kind{Subjects, Overrides, Bans, APIKeys}
@@ -85,13 +83,13 @@ type File struct {
 	memory   atomic.Pointer[memory]
 	head     atomic.Pointer[trail.Head] // of the audit trail
 	failed   atomic.Pointer[Error]      // of the last change, if the disk did not take it
-	subjects *cache[entryName, *Known]
-	keys     *cache[apikey.Hash, *APIKey]
+	subjects *cache.Cache[entryName, *Known]
+	keys     *cache.Cache[apikey.Hash, *APIKey]
 }
 
 // Open opens the file, or creates it in an existing folder. The error is an [*Error].
 func Open(path string, options Options) (*File, error) {
-	f := &File{path: path, options: options, subjects: newCache[entryName, *Known](), keys: newCache[apikey.Hash, *APIKey]()}
+	f := &File{path: path, options: options, subjects: cache.New[entryName, *Known](), keys: cache.New[apikey.Hash, *APIKey]()}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, f.fault("not a file", "name a file of its own for the records", nil)
 	}
@@ -119,7 +117,7 @@ func (f *File) load() error {
 	unfinished := false
 	err := f.view(func(tx *bolt.Tx) error {
 		m, err := f.loadMemory(tx)
-		head := placeOf(tx, headKey)
+		head := trailfile.Last(tx)
 		f.memory.Store(m)
 		f.head.Store(&head)
 		unfinished = tx.Bucket(aboutBucket).Get(overwriteKey) != nil
@@ -173,7 +171,7 @@ func (f *File) prepare() error {
 
 // buckets returns the names of all buckets.
 func buckets() [][]byte {
-	names := [][]byte{aboutBucket, outcomesBucket, agesBucket, trailBucket, textsBucket}
+	names := append(trailfile.Buckets(), aboutBucket, outcomesBucket, agesBucket)
 	for _, kind := range kinds {
 		names = append(names, bucketOf(kind))
 	}
@@ -226,7 +224,7 @@ func (f *File) Revision() (revision uint64, err error) {
 // nextRevision gives the file its next revision.
 func nextRevision(tx *bolt.Tx) (uint64, error) {
 	revision := revisionOf(tx) + 1
-	return revision, tx.Bucket(aboutBucket).Put(revisionKey, numberKey(revision))
+	return revision, tx.Bucket(aboutBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
 }
 
 func revisionOf(tx *bolt.Tx) uint64 {

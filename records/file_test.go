@@ -369,7 +369,7 @@ func TestFileFaults(t *testing.T) {
 	testkit.Must(t, stranger.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("theirs")); return err }))
 	testkit.Must(t, stranger.Close())
 	flipped := append([]byte(nil), data...)
-	flipped[strings.LastIndex(string(flipped), "noted")] ^= 1
+	flipped[strings.LastIndex(string(flipped), `"record":{`)+len(`"record":{"`)] ^= 1
 	held := filepath.Join(dir, "held.db")
 	open(t, held)
 	newer := changed("newer", func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Put(formatKey, []byte{formatNow + 1}) })

@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/apikey"
+	"stint/records/networks"
 	"stint/records/trail"
 )
 
@@ -50,7 +51,7 @@ const maxCached = 4 << 10
 // made before; one that is made meanwhile may be seen in part.
 func (f *File) Lookup(key, value string) (*Known, error) {
 	n := entryName{key, value}
-	if known, ok := f.subjects.get(n); ok {
+	if known, ok := f.subjects.Get(n); ok {
 		return known, nil
 	}
 	m := f.memory.Load()
@@ -71,7 +72,7 @@ func (f *File) Lookup(key, value string) (*Known, error) {
 		}
 	}
 	if exact && known.size()+len(key)+len(value) <= maxCached {
-		f.subjects.add(entryName{strings.Clone(key), strings.Clone(value)}, known, func() bool { return f.memory.Load() == m })
+		f.subjects.Add(entryName{strings.Clone(key), strings.Clone(value)}, known, func() bool { return f.memory.Load() == m })
 	}
 	return known, nil
 }
@@ -134,20 +135,20 @@ func (f *File) BannedAddress(addr netip.Addr, now time.Time) (until time.Time, b
 		return until, false
 	}
 	addr = addr.Unmap().WithZone("")
-	switch ends, ok := f.memory.Load().networks.Lookup(addr); {
-	case !ok, now.Unix() >= ends.last:
+	switch end, ok := f.memory.Load().networks.End(addr); {
+	case !ok, now.Unix() >= end:
 		return until, false
-	case ends.last == noEnd:
+	case end == networks.NoEnd:
 		return until, true
 	default:
-		return time.Unix(ends.last, 0).UTC(), true
+		return time.Unix(end, 0).UTC(), true
 	}
 }
 
 // Key returns the record of an API key that is valid at a time, without its reason; nil if there is
 // none.
 func (f *File) Key(hash apikey.Hash, now time.Time) (*APIKey, error) {
-	k, ok := f.keys.get(hash)
+	k, ok := f.keys.Get(hash)
 	if !ok {
 		m := f.memory.Load()
 		read := new(APIKey)
@@ -162,7 +163,7 @@ func (f *File) Key(hash apikey.Hash, now time.Time) (*APIKey, error) {
 			return nil, nil
 		}
 		read.Why = ""
-		f.keys.add(hash, read, func() bool { return f.memory.Load() == m })
+		f.keys.Add(hash, read, func() bool { return f.memory.Load() == m })
 		k = read
 	}
 	if !k.InForce(now) {
@@ -179,15 +180,15 @@ func (f *File) publish(next *memory, edits []Edit, head trail.Head) {
 	for i := range edits {
 		switch id := edits[i].id(); {
 		case id.isPattern():
-			f.subjects.clear()
+			f.subjects.Clear()
 		case id.Kind == APIKeys:
 			var hash apikey.Hash
 			if hash.UnmarshalText([]byte(id.Name)) == nil {
-				f.keys.drop(hash)
+				f.keys.Drop(hash)
 			}
 		default:
 			key, value, _ := strings.Cut(id.target(), "=")
-			f.subjects.drop(entryName{key, value})
+			f.subjects.Drop(entryName{key, value})
 		}
 	}
 }

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gaissmai/bart"
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/text"
+	"stint/records/networks"
 )
 
 // MaxPatterns is the most overrides with a pattern. A subject that is not in the cache is compared
@@ -26,7 +25,7 @@ const MaxPatterns = 1000
 // immutable.
 type memory struct {
 	revision uint64
-	networks *bart.Table[banEnds]
+	networks networks.Table
 	patterns map[string][]*patternOverride // by the key of the entry, in order of precedence
 }
 
@@ -38,42 +37,22 @@ type patternOverride struct {
 	revision uint64
 }
 
-// banEnds are ends of bans, in seconds since 1970. One look-up of the smallest network with an address
-// finds until when the address is banned.
-type banEnds struct {
-	own  int64 // of the network's own ban
-	last int64 // of this ban and the bans of all larger networks around it, whichever is last
-}
-
-// noEnd is the end of a ban without an end.
-const noEnd = math.MaxInt64
-
+// endOf returns the end of a ban as in networks.
 func endOf(until time.Time) int64 {
 	if until.IsZero() {
-		return noEnd
+		return networks.NoEnd
 	}
 	return until.Unix()
 }
 
 // loadMemory reads the memory from the file.
 func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
-	m := &memory{revision: revisionOf(tx), networks: new(bart.Table[banEnds]), patterns: map[string][]*patternOverride{}}
-	c := tx.Bucket(bucketOf(Bans)).Cursor()
-	for name, value := c.First(); name != nil; name, value = c.Next() {
-		if bytes.IndexByte(name, '=') >= 0 { // a subject
-			continue
-		}
-		v, err := decode[stored[Ban]](f, name, value)
-		if err != nil {
-			return nil, err
-		}
-		end := endOf(v.Record.Until)
-		m.networks.Insert(v.Record.Network, banEnds{end, end})
+	var err error
+	m := &memory{revision: revisionOf(tx), networks: networks.New(f.bannedNetworks(tx, &err)), patterns: map[string][]*patternOverride{}}
+	if err != nil {
+		return nil, err
 	}
-	for network, last := range unsettled(m.networks, m.networks.All()) {
-		m.networks.Modify(network, func(e banEnds, _ bool) (banEnds, bool) { return banEnds{e.own, last}, false })
-	}
-	c = tx.Bucket(bucketOf(Overrides)).Cursor()
+	c := tx.Bucket(bucketOf(Overrides)).Cursor()
 	for name, value := c.First(); name != nil; name, value = c.Next() {
 		target, _, _ := bytes.Cut(name, []byte(separator))
 		if bytes.IndexByte(target, '*') < 0 {
@@ -86,6 +65,26 @@ func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
 		m.putPattern(v.Record, v.Revision)
 	}
 	return m, nil
+}
+
+// bannedNetworks returns the banned networks and their ends. It sets err if it cannot read all.
+func (f *File) bannedNetworks(tx *bolt.Tx, err *error) iter.Seq2[netip.Prefix, int64] {
+	return func(yield func(netip.Prefix, int64) bool) {
+		c := tx.Bucket(bucketOf(Bans)).Cursor()
+		for name, value := c.First(); name != nil; name, value = c.Next() {
+			if bytes.IndexByte(name, '=') >= 0 { // a subject
+				continue
+			}
+			v, fault := decode[stored[Ban]](f, name, value)
+			if fault != nil {
+				*err = fault
+				return
+			}
+			if !yield(v.Record.Network, endOf(v.Record.Until)) {
+				return
+			}
+		}
+	}
 }
 
 // after returns the memory after a change.
@@ -102,10 +101,10 @@ func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
 			}
 		case id.Kind != Bans || err != nil:
 		case e.Put == nil:
-			next.networks = settle(next.networks.DeletePersist(network), network)
+			next.networks = next.networks.Without(network)
 		default:
 			ban, _ := e.Put.(Ban)
-			next.networks = settle(next.networks.InsertPersist(network, banEnds{own: endOf(ban.Until)}), network)
+			next.networks = next.networks.With(network, endOf(ban.Until))
 		}
 	}
 	count := 0
@@ -116,32 +115,6 @@ func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
 		return nil, &Error{Where: "overrides", Problem: fmt.Sprintf("%d patterns, at most %d", count, MaxPatterns), Hint: "delete some that have ended, or use plans for large groups"}
 	}
 	return next, nil
-}
-
-// settle returns a table of bans after the ban of a network has changed. It sets the last end of this
-// network and of all networks in it.
-func settle(t *bart.Table[banEnds], changed netip.Prefix) *bart.Table[banEnds] {
-	next := t
-	for network, last := range unsettled(t, t.Subnets(changed)) {
-		ends, _ := t.Get(network)
-		next = next.InsertPersist(network, banEnds{ends.own, last})
-	}
-	return next
-}
-
-// unsettled returns the right last end of each of the networks in which it is wrong.
-func unsettled(t *bart.Table[banEnds], networks iter.Seq2[netip.Prefix, banEnds]) map[netip.Prefix]int64 {
-	wrong := map[netip.Prefix]int64{}
-	for network, ends := range networks {
-		last := ends.own
-		for _, around := range t.Supernets(network) {
-			last = max(last, around.own)
-		}
-		if last != ends.last {
-			wrong[network] = last
-		}
-	}
-	return wrong
 }
 
 // isPattern reports whether the record is an override with a pattern.
@@ -158,8 +131,7 @@ func (m *memory) putPattern(o Override, revision uint64) {
 	o.Why = "" // decisions do not need it
 	p := &patternOverride{o, text.NewGlob(value), len(value) - strings.Count(value, "*"), revision}
 	all := m.patterns[key]
-	// Longer patterns come first, then newer ones. Patterns of one change are ordered by name, so that
-	// a restart does not change their order.
+	// Longer ones come first, then newer ones; those of one change by name, as after a restart.
 	at, _ := slices.BinarySearchFunc(all, p, func(a, b *patternOverride) int {
 		return cmp.Or(cmp.Compare(b.length, a.length), cmp.Compare(b.revision, a.revision), strings.Compare(a.Target, b.Target), strings.Compare(a.Rule, b.Rule))
 	})

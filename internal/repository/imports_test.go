@@ -140,7 +140,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"records"},
-		[]string{".", "records/apikey", "records/freepages", "records/trail", "internal/..."},
+		[]string{".", "records/*", "internal/..."},
 		"records are looked up by their names; what they mean for a request is decided by who asks",
 	},
 	{
@@ -149,9 +149,14 @@ var layers = []layer{
 		"an audit trail is verified without knowing what it is about, and where it is kept",
 	},
 	{
-		[]string{"records/freepages"},
+		[]string{"records/trailfile"},
+		[]string{"records/trail"},
+		"an audit trail is kept in a file without knowing what it is about",
+	},
+	{
+		[]string{"records/cache", "records/freepages", "records/networks"},
 		nil,
-		"pages of a file are overwritten without knowing what is in them",
+		"a part of the records that needs no record",
 	},
 	{
 		[]string{"records/apikey"},

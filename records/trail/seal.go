@@ -178,7 +178,10 @@ func (e *Entry) parseClear(clear string) error {
 	if len(texts) < 4 {
 		return errClear
 	}
-	e.Texts = Texts{Object: texts[0], Before: raw(texts[1]), After: raw(texts[2]), Why: texts[3], Subjects: texts[4:]}
+	e.Texts = Texts{Object: texts[0], Before: raw(texts[1]), After: raw(texts[2]), Why: texts[3]}
+	if len(texts) > 4 {
+		e.Subjects = texts[4:]
+	}
 	return nil
 }
 

@@ -1,4 +1,5 @@
-package records
+// Package cache has a cache of a fixed number of values for many readers.
+package cache
 
 import (
 	"hash/maphash"
@@ -11,10 +12,10 @@ const (
 	shardMost   = 10_000 / cacheShards // entries of a shard
 )
 
-// cache holds the 10,000 values that were used last, or nearly so: it evicts a value that was not
+// Cache holds the 10,000 values that were used last, or nearly so: it evicts a value that was not
 // used since the last round over all values of its shard. Readers of different keys rarely wait for
 // each other.
-type cache[K comparable, V any] struct {
+type Cache[K comparable, V any] struct {
 	seed   maphash.Seed
 	shards [cacheShards]cacheShard[K, V]
 }
@@ -32,20 +33,21 @@ type cached[K comparable, V any] struct {
 	used  atomic.Bool
 }
 
-func newCache[K comparable, V any]() *cache[K, V] {
-	c := &cache[K, V]{seed: maphash.MakeSeed()}
+// New returns an empty cache.
+func New[K comparable, V any]() *Cache[K, V] {
+	c := &Cache[K, V]{seed: maphash.MakeSeed()}
 	for i := range c.shards {
 		c.shards[i].by = map[K]*cached[K, V]{}
 	}
 	return c
 }
 
-func (c *cache[K, V]) shard(key K) *cacheShard[K, V] {
+func (c *Cache[K, V]) shard(key K) *cacheShard[K, V] {
 	return &c.shards[maphash.Comparable(c.seed, key)%cacheShards]
 }
 
-// get returns the value of a key.
-func (c *cache[K, V]) get(key K) (value V, ok bool) {
+// Get returns the value of a key.
+func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	s := c.shard(key)
 	s.mu.RLock()
 	entry := s.by[key]
@@ -59,8 +61,8 @@ func (c *cache[K, V]) get(key K) (value V, ok bool) {
 	return entry.value, true
 }
 
-// add adds a value if valid returns true. A drop of the key waits until add has returned.
-func (c *cache[K, V]) add(key K, value V, valid func() bool) {
+// Add adds a value if valid returns true. A drop of the key waits until add has returned.
+func (c *Cache[K, V]) Add(key K, value V, valid func() bool) {
 	s := c.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +85,8 @@ func (c *cache[K, V]) add(key K, value V, valid func() bool) {
 	s.hand = (s.hand + 1) % shardMost
 }
 
-// drop removes a key.
-func (c *cache[K, V]) drop(key K) {
+// Drop removes a key.
+func (c *Cache[K, V]) Drop(key K) {
 	s := c.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +96,8 @@ func (c *cache[K, V]) drop(key K) {
 	}
 }
 
-// clear removes all keys.
-func (c *cache[K, V]) clear() {
+// Clear removes all keys.
+func (c *Cache[K, V]) Clear() {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
@@ -104,4 +106,15 @@ func (c *cache[K, V]) clear() {
 		s.ring, s.hand = s.ring[:0], 0
 		s.mu.Unlock()
 	}
+}
+
+// Len returns the number of values.
+func (c *Cache[K, V]) Len() (n int) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.RLock()
+		n += len(s.by)
+		s.mu.RUnlock()
+	}
+	return n
 }

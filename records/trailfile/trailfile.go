@@ -1,0 +1,186 @@
+// Package trailfile keeps an audit trail in a bbolt file, beside other content. Each entry is written in
+// the transaction of the change that it is about.
+package trailfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/records/trail"
+)
+
+// The buckets of the trail, and the keys in the last one.
+var (
+	chainBucket  = []byte("audit trail")  // chain parts by number
+	textsBucket  = []byte("audit texts")  // what is stored beside them, by number
+	placesBucket = []byte("audit places") // places in the chain
+	startKey     = []byte("start")
+	lastKey      = []byte("last")
+)
+
+// Buckets returns the names of the buckets of the trail. The caller creates them.
+func Buckets() [][]byte { return [][]byte{chainBucket, textsBucket, placesBucket} }
+
+// Writer writes the entries of one change in its transaction.
+type Writer struct {
+	tx      *bolt.Tx
+	common  trail.Entry
+	last    trail.Head
+	written int
+}
+
+// NewWriter returns a Writer. common has what all entries of the change have in common: Revision, Time,
+// Actor and From.
+func NewWriter(tx *bolt.Tx, common trail.Entry) *Writer {
+	return &Writer{tx: tx, common: common, last: Last(tx)}
+}
+
+// Write adds an entry whose Action, Kind, Until and Texts are set. The texts of an erasure are not
+// stored.
+func (w *Writer) Write(e trail.Entry) error {
+	e.Number, e.Revision, e.Time, e.Actor, e.From = w.last.Number+1, w.common.Revision, w.common.Time, w.common.Actor, w.common.From
+	e = trail.Seal(e, w.last.Hash)
+	if e.Action == trail.Erase {
+		e = e.EraseTexts()
+	}
+	name := numberKey(e.Number)
+	chain, texts := w.tx.Bucket(chainBucket), w.tx.Bucket(textsBucket)
+	chain.FillPercent, texts.FillPercent = 1, 1 // entries are added at the end only
+	if err := chain.Put(name, e.Chain()); err != nil {
+		return err
+	}
+	w.last = trail.Head{Number: e.Number, Hash: e.Hash}
+	w.written++
+	return texts.Put(name, e.Clear())
+}
+
+// dropMost is how many old entries a change drops at most; at least twice as many as it writes.
+const dropMost = 100
+
+// End completes the change: it stores the place of the last entry, and drops entries that are older than
+// age. It returns the place.
+func (w *Writer) End(age time.Duration) (trail.Head, error) {
+	if err := w.drop(w.common.Time.Add(-age), max(dropMost, 2*w.written)); err != nil {
+		return w.last, err
+	}
+	return w.last, putPlace(w.tx, lastKey, w.last)
+}
+
+// drop drops at most a number of the entries that were written before a time, and stores the place from
+// which the chain goes on.
+func (w *Writer) drop(before time.Time, most int) error {
+	chain, texts := w.tx.Bucket(chainBucket), w.tx.Bucket(textsBucket)
+	start := Start(w.tx)
+	var names [][]byte
+	c := chain.Cursor()
+	for name, value := c.First(); name != nil && len(names) < most; name, value = c.Next() {
+		e, err := trail.Parse(value, texts.Get(name))
+		if err != nil || !e.Time.Before(before) {
+			break // Verify reports an entry with a fault
+		}
+		names = append(names, name)
+		start = trail.Head{Number: e.Number, Hash: e.Hash}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if err := errors.Join(chain.Delete(name), texts.Delete(name)); err != nil {
+			return err
+		}
+	}
+	return putPlace(w.tx, startKey, start)
+}
+
+// Start returns the place before the oldest entry: zero if no entry was dropped.
+func Start(tx *bolt.Tx) trail.Head { return placeOf(tx, startKey) }
+
+// Last returns the place of the last entry: zero if there was none.
+func Last(tx *bolt.Tx) trail.Head { return placeOf(tx, lastKey) }
+
+// placeOf reads a place in the chain.
+func placeOf(tx *bolt.Tx, key []byte) (h trail.Head) {
+	if value := tx.Bucket(placesBucket).Get(key); len(value) == 8+len(h.Hash) {
+		h.Number = binary.BigEndian.Uint64(value)
+		copy(h.Hash[:], value[8:])
+	}
+	return h
+}
+
+func putPlace(tx *bolt.Tx, key []byte, h trail.Head) error {
+	return tx.Bucket(placesBucket).Put(key, append(numberKey(h.Number), h.Hash[:]...))
+}
+
+// numberKey returns a number as bytes in order.
+func numberKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// page is how many entries Page looks at.
+const page = 500
+
+// Page reads entries from a number on, and sets the number to the next one. It reports whether
+// there may be more. If has is not
+// nil, Page reads only those entries whose stored texts it selects. An entry with a fault is a
+// *trail.Break.
+func Page(tx *bolt.Tx, from *uint64, has func(texts []byte) bool) (entries []trail.Entry, more bool, err error) {
+	texts := tx.Bucket(textsBucket)
+	c := tx.Bucket(chainBucket).Cursor()
+	read := 0
+	for name, value := c.Seek(numberKey(*from)); name != nil; name, value = c.Next() {
+		if read++; read > page {
+			return entries, true, nil
+		}
+		number := binary.BigEndian.Uint64(name)
+		*from = number + 1
+		clear := texts.Get(name)
+		if has != nil && !has(clear) {
+			continue
+		}
+		e, err := parse(number, value, clear)
+		if err != nil {
+			return entries, false, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, false, nil
+}
+
+// parse reads an entry. Its error is a *trail.Break.
+func parse(number uint64, chain, texts []byte) (trail.Entry, error) {
+	e, err := trail.Parse(chain, texts)
+	if err != nil {
+		return e, &trail.Break{Number: number, Problem: err.Error()}
+	}
+	return e, nil
+}
+
+// Mentions returns a function that selects the stored texts which contain a text.
+func Mentions(text string) func(texts []byte) bool {
+	return func(texts []byte) bool { return bytes.Contains(texts, []byte(text)) }
+}
+
+// Erase erases the texts of all entries that are about a subject, and returns their number. An entry
+// with a fault that may be about it is a *trail.Break.
+func Erase(tx *bolt.Tx, subject string) (erased int, err error) {
+	texts := tx.Bucket(textsBucket)
+	for from, more := uint64(0), true; more; {
+		var entries []trail.Entry
+		if entries, more, err = Page(tx, &from, Mentions(subject)); err != nil {
+			return erased, err
+		}
+		for _, e := range entries {
+			if !e.About(subject) {
+				continue
+			}
+			e = e.EraseTexts()
+			if err := texts.Put(numberKey(e.Number), e.Clear()); err != nil {
+				return erased, err
+			}
+			erased++
+		}
+	}
+	return erased, nil
+}
