@@ -189,7 +189,7 @@ func TestVerifyFromStart(t *testing.T) {
 	all := chain(9)
 	start, rest := headOf(all[3]), all[4:]
 	r, err := Verify(start, seq(rest), headOf(all[1]), start, headOf(all[8]))
-	if err != nil || r.Break != nil || r.First != 5 || !reflect.DeepEqual(r.Skipped, []Head{headOf(all[1])}) {
+	if err != nil || r.Break != nil || r.First != 5 || !r.Since.Equal(all[4].Time) || !reflect.DeepEqual(r.Skipped, []Head{headOf(all[1])}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, wrong := range []struct {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Head is a place in the chain: the number and the hash of an entry. The zero Head is the place before
@@ -32,11 +33,12 @@ func ParseHead(s string) (h Head, err error) {
 
 // Report is the result of [Verify].
 type Report struct {
-	First   uint64 `json:"first"`           // number of the first entry; 0 if there are no entries
-	Head    Head   `json:"head"`            // the last entry up to which the chain is whole
-	Erased  uint64 `json:"erased"`          // entries whose texts were erased
-	Skipped []Head `json:"skipped"`         // heads that could not be compared: their entries were dropped because of their age
-	Break   *Break `json:"break,omitempty"` // the first fault; nil if there is none
+	First   uint64    `json:"first"`           // number of the first entry; 0 if there are no entries
+	Since   time.Time `json:"since,omitzero"`  // time of the first entry; later than the age at which entries are dropped, if somebody removed more
+	Head    Head      `json:"head"`            // the last entry up to which the chain is whole
+	Erased  uint64    `json:"erased"`          // entries whose texts were erased
+	Skipped []Head    `json:"skipped"`         // heads that could not be compared: their entries were dropped because of their age
+	Break   *Break    `json:"break,omitempty"` // the first fault; nil if there is none
 }
 
 // Break is a place where the chain is broken.
@@ -53,7 +55,7 @@ func (b *Break) Error() string { return fmt.Sprintf("entry %d: %s", b.Number, b.
 // keeps none of them. An error of the entries ends it; a *[Break] is then in the report, and any other
 // error is returned.
 func Verify(start Head, entries iter.Seq2[Entry, error], known ...Head) (Report, error) {
-	r := Report{Head: start}
+	r := Report{Head: start, Skipped: []Head{}}
 	want := map[uint64]Hash{}
 	for _, head := range known {
 		switch other, twice := want[head.Number]; {
@@ -110,7 +112,7 @@ func (r *Report) add(e *Entry, want map[uint64]Hash) error {
 		r.Erased++
 	}
 	if r.First == 0 {
-		r.First = next
+		r.First, r.Since = next, e.Time
 	}
 	r.Head = Head{next, e.Hash}
 	return nil
