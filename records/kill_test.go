@@ -23,15 +23,19 @@ const (
 	writerFile = "STINT_TEST_WRITER_FILE"
 	writerFrom = "STINT_TEST_WRITER_FROM"
 	writerRoom = "STINT_TEST_WRITER_ROOM"
+
+	eraserFile = "STINT_TEST_ERASER_FILE" // that it erases subjects from
 )
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(writerFile); path != "" {
-		if err := writer(path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for file, work := range map[string]func(path string) error{writerFile: writer, eraserFile: eraseAll} {
+		if path := os.Getenv(file); path != "" {
+			if err := work(path); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	os.Exit(m.Run())
 }
@@ -112,14 +116,27 @@ func startWriter(t *testing.T, path string, from int, room string) (*exec.Cmd, *
 	return cmd, bufio.NewScanner(out), said
 }
 
-// same reports whether the file has exactly the content and the revision.
+// same reports whether the file has exactly the content and the revision, and a whole audit trail with
+// one entry for each edit up to this revision.
 func same(t *testing.T, path string, m content, revision int) bool {
 	t.Helper()
 	f := open(t, path)
 	defer f.Close()
 	got, err := f.Revision()
 	testkit.Must(t, err)
-	return got == uint64(revision) && reflect.DeepEqual(contentOf(t, f), m)
+	if got != uint64(revision) || !reflect.DeepEqual(contentOf(t, f), m) {
+		return false
+	}
+	r, err := f.Verify(t.Context())
+	testkit.Must(t, err)
+	entries := 0
+	for n := range revision {
+		entries += len(editsOf(n))
+	}
+	if r.Break != nil || r.Head.Number != uint64(entries) {
+		t.Errorf("revision %d has %d entries of the audit trail, want %d; %v", revision, r.Head.Number, entries, r.Break)
+	}
+	return true
 }
 
 // A writer is killed repeatedly at random times: the file opens, each acknowledged change is
@@ -162,6 +179,91 @@ func TestKill(t *testing.T) {
 		}
 	}
 	t.Logf("%d changes, killed %d times; %d of the unfinished changes were complete", next, kills, complete)
+}
+
+// secretOf returns a subject that eraseAll writes and erases.
+func secretOf(n int) string { return fmt.Sprintf("user=secret-%06d", n) }
+
+// eraseAll writes and erases subjects until it is killed, and prints each that was erased.
+func eraseAll(path string) error {
+	f, err := Open(path, Options{})
+	if err != nil {
+		return err
+	}
+	from, _ := strconv.Atoi(os.Getenv(writerFrom))
+	for n := from; n < from+100_000; n++ { // killed long before the end
+		name := secretOf(n)
+		c := Change{Why: "for " + name, IdempotencyKey: name, Edits: []Edit{{Put: Subject{Name: name, Kind: User, Notes: strings.Repeat(name, 100)}}}}
+		for i := range 20 {
+			c.Edits = append(c.Edits, Edit{Put: Override{Target: name, Rule: fmt.Sprint("rule-", i), Burst: 1, Why: strings.Repeat(name, 20)}})
+		}
+		if _, err := f.Apply(context.Background(), c, start); err != nil {
+			return err
+		}
+		if _, err := f.Erase(context.Background(), name, Actor{}, start); err != nil {
+			return err
+		}
+		fmt.Println(n)
+	}
+	return nil
+}
+
+// A process that erases subjects is killed repeatedly at random times. After the file was opened again,
+// the last subject is there with all its records, or without any, and nothing of those that were erased
+// before is in the file.
+func TestKillErase(t *testing.T) {
+	kills := 40
+	if testing.Short() {
+		kills = 8
+	}
+	random := rand.New(rand.NewPCG(8, 8))
+	path := filepath.Join(t.TempDir(), "records.db")
+	next, there := 0, 0
+	for range kills {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), eraserFile+"="+path, fmt.Sprint(writerFrom, "=", next))
+		out, err := cmd.StdoutPipe()
+		testkit.Must(t, err)
+		testkit.Must(t, cmd.Start())
+		lines := bufio.NewScanner(out)
+		for range 1 + random.IntN(3) {
+			if !lines.Scan() {
+				t.Fatal("the process ended by itself")
+			}
+			next++
+		}
+		for range random.IntN(2_000_000) { // a part of the next erasure
+		}
+		testkit.Must(t, cmd.Process.Kill())
+		for lines.Scan() {
+			next++
+		}
+		_ = cmd.Wait() // was killed
+		f := open(t, path)
+		records := len(contentOf(t, f))
+		r, err := f.Verify(t.Context())
+		testkit.Must(t, err)
+		if r.Break != nil || records != 0 && records != 21 {
+			t.Fatalf("%d records, %v", records, r.Break)
+		}
+		for n := max(0, next-50); n < next; n++ {
+			if got := traces(t, f, secretOf(n)); len(got) > 0 {
+				t.Fatalf("the file still has %q, which was erased before the kill", got)
+			}
+		}
+		// Pages of a change that was not completed may be left, until something is erased.
+		_, err = f.Erase(t.Context(), secretOf(next), Actor{}, start)
+		if records != 0 {
+			there++
+			testkit.Must(t, err)
+		}
+		if got := traces(t, f, "secret-"); len(got) > 0 {
+			t.Fatalf("after %d subjects the file still has %q; there were %d records", next, got, records)
+		}
+		next++
+		testkit.Must(t, f.Close())
+	}
+	t.Logf("%d subjects, killed %d times; %d times the last subject was there", next, kills, there)
 }
 
 // changedBytes returns the positions of the bytes that a change wrote, in the order of the writes: first

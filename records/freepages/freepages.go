@@ -42,7 +42,6 @@ func Overwrite(db *bolt.DB, wait func()) (err error) {
 			return err
 		}
 		if info != nil && info.Type != "free" {
-			id += info.OverflowCount
 			continue
 		}
 		at := int64(id) * int64(size)
