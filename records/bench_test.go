@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"stint/internal/testkit"
+	"stint/records/apikey"
 )
 
 // fillFile writes n records in changes of 50,000.
@@ -137,4 +139,86 @@ func BenchmarkMillionSubjects(b *testing.B) {
 			i++
 		}
 	})
+}
+
+// BenchmarkMillionKeys reports the cost of verifying one of a million API keys, from its text to its
+// record: of the slowest of 100, mostly read from the file (p99-us), and of keys that somebody made up,
+// which fail on their check part without a look-up.
+//
+//	go test ./records -run '^$' -bench MillionKeys
+func BenchmarkMillionKeys(b *testing.B) {
+	const n = 1_000_000
+	path := filepath.Join(b.TempDir(), "records.db")
+	var known []string // the text of some keys
+	fillFile(b, path, n, func(i int) Record {
+		if i%10 != 0 {
+			return APIKey{Hash: sumOf(strconv.Itoa(i)), Last: "x7Qa", Subject: fmt.Sprint("user=", i)}
+		}
+		secret, err := apikey.New("sk")
+		testkit.Must(b, err)
+		known = append(known, secret.Reveal())
+		return APIKey{Hash: secret.Key().Hash(), Last: secret.Key().LastFour(), Subject: fmt.Sprint("user=", i)}
+	})
+	f := open(b, path)
+	r := rand.New(rand.NewPCG(1, 2))
+	b.Run("valid", func(b *testing.B) {
+		var times []time.Duration
+		for b.Loop() {
+			text := known[r.IntN(len(known))]
+			began := time.Now()
+			k, err := apikey.Parse(text)
+			if err != nil {
+				b.Fatal(err)
+			}
+			record, err := f.Key(k.Hash(), start)
+			times = append(times, time.Since(began))
+			if err != nil || record == nil {
+				b.Fatal(record, err)
+			}
+		}
+		slices.Sort(times)
+		b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1000, "p99-us")
+	})
+	b.Run("made up", func(b *testing.B) {
+		for b.Loop() {
+			text := []byte(known[0])
+			text[len(text)/2]++
+			if _, err := apikey.Parse(string(text)); err == nil {
+				b.Fatal("accepted")
+			}
+		}
+	})
+}
+
+// BenchmarkAudit reports the cost of the audit trail of a million edits: edit-us for each edit in a change
+// of 50,000, verify-s and verify-heap-MB for verifying all entries, erase-ms for erasing one subject of them,
+// B/edit for the file.
+//
+//	go test ./records -run '^$' -bench Audit -benchtime 1x
+func BenchmarkAudit(b *testing.B) {
+	const n = 1_000_000
+	for b.Loop() {
+		path := filepath.Join(b.TempDir(), "records.db")
+		began := time.Now()
+		fillFile(b, path, n, func(i int) Record { return Subject{Name: fmt.Sprint("user=", i), Kind: User, Plan: "pro"} })
+		b.ReportMetric(float64(time.Since(began).Microseconds())/n, "edit-us")
+		info, err := os.Stat(path)
+		testkit.Must(b, err)
+		b.ReportMetric(float64(info.Size())/n, "B/edit")
+		f := open(b, path)
+		began = time.Now()
+		before := testkit.Heap()
+		r, err := f.Verify(b.Context())
+		testkit.Must(b, err)
+		if r.Break != nil || r.Head.Number != n {
+			b.Fatal(r)
+		}
+		b.ReportMetric(time.Since(began).Seconds(), "verify-s")
+		b.ReportMetric(float64(testkit.Heap()-before)/1e6, "verify-heap-MB")
+		began = time.Now()
+		_, err = f.Erase(b.Context(), "user=500000", Actor{}, start)
+		testkit.Must(b, err)
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "erase-ms")
+		testkit.Must(b, f.Close())
+	}
 }

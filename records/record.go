@@ -107,12 +107,15 @@ func (id ID) checkName(field, name string) *Error {
 	return nil
 }
 
+// withoutBreaks removes what a text of several lines may have besides printable characters.
+var withoutBreaks = strings.NewReplacer("\n", "", "\r", "", "\t", "")
+
 // checkText checks notes or a reason, which may have several lines.
 func (id ID) checkText(field, words string) *Error {
 	switch {
 	case len(words) > MaxText:
 		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(words), MaxText), "shorten it, and refer to a ticket")
-	case !printable(strings.NewReplacer("\n", "", "\r", "", "\t", "").Replace(words)):
+	case !printable(withoutBreaks.Replace(words)):
 		return id.fault(field, "has control characters or is not UTF-8", "check the encoding of the input")
 	}
 	return nil
