@@ -89,7 +89,8 @@ func (f *File) bannedNetworks(tx *bolt.Tx, err *error) iter.Seq2[netip.Prefix, i
 
 // after returns the memory after a change.
 func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
-	next := &memory{revision, m.networks, maps.Clone(m.patterns)}
+	next := &memory{revision: revision, patterns: maps.Clone(m.patterns)}
+	banned := m.networks.Edit()
 	for i := range edits {
 		e := &edits[i]
 		id := e.id()
@@ -101,12 +102,13 @@ func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
 			}
 		case id.Kind != Bans || err != nil:
 		case e.Put == nil:
-			next.networks = next.networks.Without(network)
+			banned.Delete(network)
 		default:
 			ban, _ := e.Put.(Ban)
-			next.networks = next.networks.With(network, endOf(ban.Until))
+			banned.Put(network, endOf(ban.Until))
 		}
 	}
+	next.networks = banned.Table()
 	count := 0
 	for _, all := range next.patterns {
 		count += len(all)

@@ -1,4 +1,4 @@
-// Package networks finds whether an address is in one of many banned networks, and until when.
+// Package networks finds whether an address is in one of a million banned networks, and until when.
 package networks
 
 import (
@@ -12,8 +12,11 @@ import (
 // NoEnd is the end of a ban without an end.
 const NoEnd = math.MaxInt64
 
-// Table has the ends of the bans of networks, in seconds since 1970. It is immutable once it is shared.
-type Table struct{ t *bart.Table[ends] }
+// Table has the ends of the bans of networks, in seconds since 1970. It is immutable.
+type Table struct {
+	addrs  *addresses        // networks of one address
+	larger *bart.Table[ends] // all others
+}
 
 // ends are ends of bans. One look-up of the smallest network with an address finds until when the
 // address is banned.
@@ -22,43 +25,88 @@ type ends struct {
 	last int64 // of this ban and the bans of all larger networks around it, whichever is last
 }
 
-// New returns a table of networks and the ends of their bans.
+// New returns a table of networks and the ends of their bans, each after 1970.
 func New(bans iter.Seq2[netip.Prefix, int64]) Table {
-	t := new(bart.Table[ends])
+	e := Table{new(addresses), new(bart.Table[ends])}.Edit()
 	for network, end := range bans {
-		t.Insert(network, ends{end, end})
+		if network.IsSingleIP() {
+			e.putAddr(network.Addr(), end)
+		} else {
+			e.t.larger.Insert(network, ends{end, end})
+		}
 	}
-	for network, last := range unsettled(t, t.All()) {
-		t.Modify(network, func(e ends, _ bool) (ends, bool) { return ends{e.own, last}, false })
+	for network, last := range unsettled(e.t.larger, e.t.larger.All()) {
+		e.t.larger.Modify(network, func(found ends, _ bool) (ends, bool) { return ends{found.own, last}, false })
 	}
-	return Table{t}
+	return e.t
 }
 
-// With returns a table in which the ban of a network has an end.
-func (t Table) With(network netip.Prefix, end int64) Table {
-	return settle(t.t.InsertPersist(network, ends{own: end}), network)
-}
-
-// Without returns a table without the ban of a network.
-func (t Table) Without(network netip.Prefix) Table {
-	return settle(t.t.DeletePersist(network), network)
-}
-
-// End returns until when an address is banned. It reports false if it is in none of the networks.
+// End returns until when an address is banned: the last end of all networks that contain it. It reports
+// false if there is none.
 func (t Table) End(addr netip.Addr) (end int64, ok bool) {
-	found, ok := t.t.Lookup(addr)
+	found, ok := t.larger.Lookup(addr)
+	if own := t.addrs.end(addr); own != 0 {
+		return max(own, found.last), true
+	}
 	return found.last, ok
+}
+
+// Editor makes a table that differs from another one in some networks.
+type Editor struct {
+	t      Table
+	copied map[int]bool // shards of addresses that belong to this table alone
+}
+
+// Edit returns an Editor that begins with t. The table t stays as it is.
+func (t Table) Edit() *Editor {
+	addrs := *t.addrs
+	return &Editor{Table{&addrs, t.larger}, map[int]bool{}}
+}
+
+// Table returns the table. Do not use the Editor after that.
+func (e *Editor) Table() Table { return e.t }
+
+// Put sets the end of the ban of a network, which is after 1970.
+func (e *Editor) Put(network netip.Prefix, end int64) {
+	if network.IsSingleIP() {
+		e.putAddr(network.Addr(), end)
+		return
+	}
+	e.t.larger = settle(e.t.larger.InsertPersist(network, ends{own: end}), network)
+}
+
+// Delete deletes the ban of a network.
+func (e *Editor) Delete(network netip.Prefix) {
+	if !network.IsSingleIP() {
+		e.t.larger = settle(e.t.larger.DeletePersist(network), network)
+		return
+	}
+	key := network.Addr().As16()
+	shard, _ := place(key)
+	e.t.addrs[shard] = e.t.addrs[shard].without(key)
+	e.copied[shard] = true
+}
+
+func (e *Editor) putAddr(addr netip.Addr, end int64) {
+	key := addr.As16()
+	shard, _ := place(key)
+	s := &e.t.addrs[shard]
+	if !e.copied[shard] || s.full() {
+		*s = s.without(key)
+		e.copied[shard] = true
+	}
+	s.put(slot{key, max(end, 1)}) // 0 is unused
 }
 
 // settle returns a table after the ban of a network has changed. It sets the last end of this network
 // and of all networks in it.
-func settle(t *bart.Table[ends], changed netip.Prefix) Table {
+func settle(t *bart.Table[ends], changed netip.Prefix) *bart.Table[ends] {
 	next := t
 	for network, last := range unsettled(t, t.Subnets(changed)) {
 		found, _ := t.Get(network)
 		next = next.InsertPersist(network, ends{found.own, last})
 	}
-	return Table{next}
+	return next
 }
 
 // unsettled returns those of some networks whose last end is wrong, each with the right one.

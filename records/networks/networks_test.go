@@ -31,19 +31,72 @@ func TestTable(t *testing.T) {
 		}
 	}
 	for range 500 {
-		network := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(r.IntN(2)), byte(r.IntN(8))}), 20+r.IntN(13)).Masked()
+		network := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(r.IntN(2)), byte(r.IntN(8))}), 24+r.IntN(9)).Masked()
 		before := table
 		if r.IntN(3) == 0 {
-			table = table.Without(network)
+			e := table.Edit()
+			e.Delete(network)
+			table = e.Table()
 			check(before)
 			delete(bans, network)
 		} else {
 			end := int64(1 + r.IntN(5))
-			table = table.With(network, end)
+			e := table.Edit()
+			e.Put(network, end)
+			table = e.Table()
 			check(before)
 			bans[network] = end
 		}
 		check(table)
 		check(New(maps.All(bans)))
 	}
+}
+
+// Many addresses of both families are found, and others are not, after many changes in one Editor and
+// in several.
+func TestManyAddresses(t *testing.T) {
+	const n = 60_000
+	addr := func(i int) netip.Addr {
+		if i%2 == 0 {
+			return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		}
+		return netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i), 14: byte(i >> 8), 13: byte(i >> 16)})
+	}
+	table := New(func(yield func(netip.Prefix, int64) bool) {
+		for i := range n {
+			if !yield(netip.PrefixFrom(addr(i), addr(i).BitLen()), int64(i+1)) {
+				return
+			}
+		}
+	})
+	check := func(table Table, want func(i int) int64) {
+		t.Helper()
+		for i := range 2 * n {
+			if end, ok := table.End(addr(i)); end != want(i) || ok != (want(i) != 0) {
+				t.Fatalf("address %d is banned until %d, %v; want %d", i, end, ok, want(i))
+			}
+		}
+	}
+	first := func(i int) int64 {
+		if i < n {
+			return int64(i + 1)
+		}
+		return 0
+	}
+	check(table, first)
+	before := table
+	for range 2 {
+		e := table.Edit()
+		for i := range 2 * n {
+			switch network := netip.PrefixFrom(addr(i), addr(i).BitLen()); i % 3 {
+			case 0:
+				e.Delete(network)
+			case 1:
+				e.Put(network, 7)
+			}
+		}
+		table = e.Table()
+	}
+	check(before, first)
+	check(table, func(i int) int64 { return []int64{0, 7, first(i)}[i%3] })
 }
