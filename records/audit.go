@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -155,7 +156,7 @@ func (f *File) Verify(ctx context.Context, known ...trail.Head) (report trail.Re
 		if err := f.view(read); err != nil {
 			return report, err
 		}
-		report, err = trail.Verify(start, f.trailUntil(ctx, start.Number+1), append(known[:len(known):len(known)], head)...)
+		report, err = trail.Verify(start, f.trailUntil(ctx, start.Number+1), append(slices.Clip(known), head)...)
 		if err != nil || report.Break == nil {
 			return report, err
 		}

@@ -68,7 +68,7 @@ func (b Ban) check(c *checks) (Record, *Error) {
 	case b.Subject != "" && b.Network != netip.Prefix{}:
 		return nil, id.fault("network", "there is also a subject", "make two bans")
 	case b.Subject != "":
-		if err := id.checkSubject("subject", b.Subject); err != nil {
+		if err := id.checkSubject(b.Subject); err != nil {
 			return nil, err
 		}
 		// An entry can be an address, as in remote_address=127.0.0.1.

@@ -46,7 +46,9 @@ func address(i int) netip.Addr {
 
 // BenchmarkMillionBans reports the cost of a million banned addresses and networks: ns/op of looking
 // up one of them or another address (best-ns/op in the best 10,000 look-ups, without other load),
-// open-s for opening the file, B/ban for the heap.
+// open-s for opening the file, B/ban for the heap. A look-up takes about as long as 1.3 reads of one
+// random place in as much memory (see the benchmark of package networks): 200 ns where such a read takes
+// 160 ns, on 2 cores of a busy EPYC.
 //
 //	go test ./records -run '^$' -bench MillionBans
 func BenchmarkMillionBans(b *testing.B) {
@@ -95,7 +97,8 @@ func BenchmarkMillionBans(b *testing.B) {
 
 // BenchmarkMillionSubjects reports the cost of looking up one of a million subjects with a plan and
 // an override: from the cache, and from the file with the slowest of 100 (p99-us). heap-MB is the
-// heap beside the file after that, with the measured times.
+// heap beside the file after that, with the measured times. On 2 cores of a busy EPYC they are 57 ns,
+// 24 us and 9 MB.
 //
 //	go test ./records -run '^$' -bench MillionSubjects
 func BenchmarkMillionSubjects(b *testing.B) {
@@ -143,7 +146,7 @@ func BenchmarkMillionSubjects(b *testing.B) {
 
 // BenchmarkMillionKeys reports the cost of verifying one of a million API keys, from its text to its
 // record: of the slowest of 100, mostly read from the file (p99-us), and of keys that somebody made up,
-// which fail on their check part without a look-up.
+// which fail on their check part without a look-up. On 2 cores of a busy EPYC they are 17 us and 81 ns.
 //
 //	go test ./records -run '^$' -bench MillionKeys
 func BenchmarkMillionKeys(b *testing.B) {
@@ -192,7 +195,8 @@ func BenchmarkMillionKeys(b *testing.B) {
 
 // BenchmarkAudit reports the cost of the audit trail of a million edits: edit-us for each edit in a change
 // of 50,000, verify-s and verify-heap-MB for verifying all entries, erase-ms for erasing one subject of them,
-// B/edit for the file.
+// B/edit for the file. On 2 cores of a busy EPYC they are 13 us (0.65 s for such a change; two fifths of
+// it for the trail), 7 s, 0 MB and 0.5 s; and 750 bytes, of which 550 are of the trail.
 //
 //	go test ./records -run '^$' -bench Audit -benchtime 1x
 func BenchmarkAudit(b *testing.B) {

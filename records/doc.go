@@ -10,6 +10,13 @@
 // gives the file its next revision. A writer who sends the revision that it has read cannot overwrite
 // the change of another. A writer who sends an idempotency key cannot make its own change twice.
 //
+// Each change writes entries of the audit trail, which says who changed what, and when ([File.Trail]).
+// Its entries are linked by hashes, and [File.Verify] finds those that somebody changed or removed. All
+// that is kept of one subject can be read ([File.Export]) and erased ([File.Erase]).
+//
+// Overrides, bans and API keys are deleted seven days after their end, some with each change. The
+// audit trail keeps its entries for 400 days.
+//
 // A decision asks three things: what is known of a subject ([File.Lookup]), whether an address is
 // banned ([File.BannedAddress]), and whose an API key is ([File.Key]). All are answered by this
 // process alone, mostly from memory.

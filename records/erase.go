@@ -73,7 +73,7 @@ func checkErasable(subject string) (string, error) {
 	if network, err := ParseNetwork(subject); err == nil {
 		return network.String(), nil
 	}
-	if fault := (ID{Kind: "erase"}).checkSubject("subject", subject); fault != nil {
+	if fault := (ID{Kind: "erase"}).checkSubject(subject); fault != nil {
 		return "", fault
 	}
 	return subject, nil
@@ -222,7 +222,7 @@ func (f *File) overwrite() error {
 	err := f.guard(func() error {
 		return freepages.Overwrite(f.db, func() {
 			f.readers.Lock() // returns when the readers of earlier states have ended
-			f.readers.Unlock()
+			defer f.readers.Unlock()
 		})
 	})
 	if err == nil {

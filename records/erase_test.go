@@ -221,7 +221,7 @@ func TestEraseMeanwhile(t *testing.T) {
 			}
 		})
 	}
-	rounds := 15
+	rounds := 8
 	if testing.Short() {
 		rounds = 4
 	}

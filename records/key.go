@@ -48,7 +48,7 @@ func (k APIKey) check(c *checks) (Record, *Error) {
 	case k.Replaces == k.Hash, k.ReplacedBy == k.Hash:
 		return nil, id.fault("replaces", "the key replaces itself", "make a new key")
 	}
-	err := firstFault(id.checkSubject("subject", k.Subject), id.checkText("why", k.Why), id.checkUntil("until", &k.Until, c.now))
+	err := firstFault(id.checkSubject(k.Subject), id.checkText("why", k.Why), id.checkUntil("until", &k.Until, c.now))
 	return k, err
 }
 

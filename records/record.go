@@ -70,12 +70,12 @@ func (id ID) fault(field, problem, hint string) *Error {
 }
 
 // checkSubject checks a text KEY=VALUE.
-func (id ID) checkSubject(field, subject string) *Error {
-	if err := id.checkEntry(field, subject); err != nil {
+func (id ID) checkSubject(subject string) *Error {
+	if err := id.checkEntry("subject", subject); err != nil {
 		return err
 	}
 	if strings.Contains(subject, "*") {
-		return id.fault(field, shorten(subject)+" has a star, which only patterns of overrides have", "name one subject, or make an override")
+		return id.fault("subject", shorten(subject)+" has a star, which only patterns of overrides have", "name one subject, or make an override")
 	}
 	return nil
 }

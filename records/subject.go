@@ -42,7 +42,7 @@ func (s *Subject) PlanAt(now time.Time) string {
 
 func (s Subject) check(c *checks) (Record, *Error) {
 	id := s.ID()
-	if err := id.checkSubject("subject", s.Name); err != nil {
+	if err := id.checkSubject(s.Name); err != nil {
 		return nil, err
 	}
 	if s.Kind != User && s.Kind != Organisation && s.Kind != Key {

@@ -18,12 +18,18 @@ func TestSweep(t *testing.T) {
 	key := keyOf("k", "user=1")
 	key.Until = hour
 	ending := []Record{
-		Override{Target: "user=1", Rule: "r", Burst: 1, Until: hour}, Override{Target: "user=t-*", Rule: "r", Burst: 1, Until: hour},
-		Ban{Subject: "user=1", Until: hour}, Ban{Network: network("192.0.2.7/32"), Until: hour}, key,
+		Override{Target: "user=1", Rule: "r", Burst: 1, Until: hour},
+		Override{Target: "user=t-*", Rule: "r", Burst: 1, Until: hour},
+		Ban{Subject: "user=1", Until: hour},
+		Ban{Network: network("192.0.2.7/32"), Until: hour},
+		key,
 	}
 	staying := []Record{
-		Subject{Name: "user=1", Kind: User, Plan: "pro", PlanUntil: hour}, Override{Target: "user=2", Rule: "r", Burst: 1},
-		Ban{Subject: "user=2", Until: hour.Add(time.Second)}, Ban{Network: network("192.0.2.0/24")}, keyOf("k2", "user=1"),
+		Subject{Name: "user=1", Kind: User, Plan: "pro", PlanUntil: hour},
+		Override{Target: "user=2", Rule: "r", Burst: 1},
+		Ban{Subject: "user=2", Until: hour.Add(time.Second)},
+		Ban{Network: network("192.0.2.0/24")},
+		keyOf("k2", "user=1"),
 	}
 	put(t, f, append(ending, staying...)...)
 	entries := len(trailOf(t, f))

@@ -10,7 +10,7 @@ import (
 // it is shared: an Editor copies the shards that it changes.
 type addresses [1 << shardBits]shard
 
-// shard is a hash table with linear probing. It has 2^n slots, of which at most three of four are used.
+// shard is a hash table with linear probing. It has 2^n slots, of which at most half are used.
 type shard struct {
 	slots []slot
 	used  int
@@ -51,7 +51,7 @@ func (a *addresses) end(addr netip.Addr) int64 {
 }
 
 // full reports whether another address needs more slots.
-func (s *shard) full() bool { return s.used+1 > len(s.slots)*3/4 }
+func (s *shard) full() bool { return s.used+1 > len(s.slots)/2 }
 
 // put sets the end of an address. There is room for it.
 func (s *shard) put(fresh slot) {
@@ -69,7 +69,7 @@ func (s *shard) put(fresh slot) {
 // without returns a copy of the shard without an address, with room for one more.
 func (s *shard) without(addr [16]byte) shard {
 	size := 4
-	for size*3/4 < s.used+1 {
+	for size/2 < s.used+1 {
 		size *= 2
 	}
 	fresh := shard{slots: make([]slot, size)}

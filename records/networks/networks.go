@@ -44,11 +44,9 @@ func New(bans iter.Seq2[netip.Prefix, int64]) Table {
 // End returns until when an address is banned: the last end of all networks that contain it. It reports
 // false if there is none.
 func (t Table) End(addr netip.Addr) (end int64, ok bool) {
-	found, ok := t.larger.Lookup(addr)
-	if own := t.addrs.end(addr); own != 0 {
-		return max(own, found.last), true
-	}
-	return found.last, ok
+	own := t.addrs.end(addr)
+	found, ok := t.larger.Lookup(addr) // while the processor waits for memory
+	return max(own, found.last), ok || own != 0
 }
 
 // Editor makes a table that differs from another one in some networks.
