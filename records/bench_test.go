@@ -196,7 +196,7 @@ func BenchmarkMillionKeys(b *testing.B) {
 // BenchmarkAudit reports the cost of the audit trail of a million edits: edit-us for each edit in a change
 // of 50,000, verify-s and verify-heap-MB for verifying all entries, erase-ms for erasing one subject of them,
 // B/edit for the file. On 2 cores of a busy EPYC they are 13 us (0.65 s for such a change; two fifths of
-// it for the trail), 7 s, 0 MB and 0.5 s; and 750 bytes, of which 550 are of the trail.
+// it for the trail), 7 s, 0 MB and 0.5 s, and 750 bytes.
 //
 //	go test ./records -run '^$' -bench Audit -benchtime 1x
 func BenchmarkAudit(b *testing.B) {

@@ -9,6 +9,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/records/checked"
+	"stint/records/outcomes"
 	"stint/records/trail"
 )
 
@@ -95,10 +97,10 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 		if next, err = f.memory.Load().after(made.edits, made.revision); err != nil {
 			return err
 		}
-		return f.remember(tx, &c, now, saved{Revision: result.Revision})
+		return remember(tx, &c, now, outcomes.Outcome{Revision: result.Revision})
 	})
-	if refusal, cause := refusalOf(err); refusal != nil && c.IdempotencyKey != "" {
-		return f.refuse(&c, now, saved{Refusal: refusal, Cause: cause})
+	if refusal := refusalOf(err); refusal != nil && c.IdempotencyKey != "" {
+		return f.refuse(&c, now, refusal)
 	}
 	if err != nil {
 		return Outcome{}, err
@@ -240,7 +242,7 @@ func (f *File) edit(tx *bolt.Tx, e *Edit, rules *checks, revision uint64) (entry
 	e.Put = r
 	id = r.ID()
 	name := []byte(id.Name)
-	value, err := encode(name, stored[Record]{revision, rules.now.UTC(), r})
+	value, err := checked.Encode(name, stored[Record]{revision, rules.now.UTC(), r})
 	if err != nil {
 		return entry, err
 	}
@@ -277,5 +279,6 @@ func (f *File) entry(action trail.Action, id ID, before, after []byte) (e trail.
 	if before == nil {
 		return e, nil
 	}
-	return e, f.checkSum([]byte(id.Name), before)
+	_, err = checked.Text([]byte(id.Name), before)
+	return e, f.unreadable(err)
 }

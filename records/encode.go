@@ -2,22 +2,12 @@ package records
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"hash/crc32"
+	"errors"
 	"time"
+
+	"stint/records/checked"
 )
-
-// Format of a stored value: a checksum of its name and of everything that follows; the value in
-// JSON. The value of a record is a stored.
-
-const checksumBytes = 4
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(name, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum(name, castagnoli), castagnoli, value)
-}
 
 // stored is a record of type R in the file.
 type stored[R any] struct {
@@ -29,35 +19,21 @@ type stored[R any] struct {
 // entry converts a stored record.
 func entry[R Record](v stored[R]) Entry { return Entry{v.Record, v.Revision, v.Changed} }
 
-// encode returns the stored form of v under a name.
-func encode(name []byte, v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	value := append(make([]byte, checksumBytes, checksumBytes+len(text)), text...)
-	binary.LittleEndian.PutUint32(value, checksum(name, text))
-	return value, nil
-}
-
-// decode reads a value that encode wrote. The result does not refer to the memory of value.
+// decode reads a value that checked.Encode wrote.
 func decode[T any](f *File, name, value []byte) (T, error) {
-	var v T
-	if err := f.checkSum(name, value); err != nil {
-		return v, err
+	v, err := checked.Decode[T](name, value)
+	if err != nil {
+		err = f.unreadable(err)
 	}
-	if err := json.Unmarshal(value[checksumBytes:], &v); err != nil {
-		return v, f.damaged("the record " + shorten(string(name)) + " is not a valid record")
-	}
-	return v, nil
+	return v, err
 }
 
-// checkSum checks the checksum of a value that encode wrote.
-func (f *File) checkSum(name, value []byte) error {
-	if len(value) < checksumBytes || binary.LittleEndian.Uint32(value) != checksum(name, value[checksumBytes:]) {
-		return f.damaged("the record " + shorten(string(name)) + " has another checksum than was written")
+// unreadable returns the Error for a value that is not what was written; another error as it is.
+func (f *File) unreadable(err error) error {
+	if fault, ok := errors.AsType[*checked.Error](err); ok {
+		return f.damaged("the record " + shorten(fault.Name) + " " + fault.Problem)
 	}
-	return nil
+	return err
 }
 
 // recordText returns the JSON of the record in a stored value; nil if value is nil. It refers to the

@@ -13,6 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/freepages"
+	"stint/records/outcomes"
 	"stint/records/trail"
 	"stint/records/trailfile"
 )
@@ -102,7 +103,7 @@ func (e *eraser) erase(by Actor) error {
 			return err
 		}
 	}
-	outcomes, err := e.outcomes()
+	forgotten, err := e.outcomes()
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (e *eraser) erase(by Actor) error {
 		return e.file.trailFault(err)
 	}
 	e.Records = len(e.edits)
-	if e.Records+e.Entries+outcomes == 0 {
+	if e.Records+e.Entries+forgotten == 0 {
 		return &Error{Where: "erase: " + shorten(e.name), Problem: "nothing is kept of it", Hint: "check how its name is written; it may have been erased already", Err: ErrMissing}
 	}
 	if e.Revision, err = nextRevision(e.tx); err != nil {
@@ -167,7 +168,7 @@ func recordsOf[T any](f *File, tx *bolt.Tx, name string, do func(id ID, value []
 }
 
 // outcomes erases the subject from saved outcomes, and returns their number.
-func (e *eraser) outcomes() (changed int, err error) {
+func (e *eraser) outcomes() (int, error) {
 	texts := []string{e.name, shorten(e.name)}
 	for i := range e.edits {
 		texts = append(texts, e.edits[i].Delete.String())
@@ -175,45 +176,9 @@ func (e *eraser) outcomes() (changed int, err error) {
 	names := func(text string) bool {
 		return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(text, s) })
 	}
-	outcomes, ages := e.tx.Bucket(outcomesBucket), e.tx.Bucket(agesBucket)
-	var found [][]byte // keys in ages
-	c := ages.Cursor()
-	for name, _ := c.First(); name != nil; name, _ = c.Next() {
-		key := name[len(age(e.now)):]
-		known, err := decode[saved](e.file, key, outcomes.Get(key))
-		if err != nil {
-			return 0, err
-		}
-		if r := known.Refusal; names(string(key)) || r != nil && names(r.Where+"\n"+r.Problem+"\n"+r.Hint) {
-			found = append(found, bytes.Clone(name))
-		}
-	}
-	for _, name := range found {
-		key := name[len(age(e.now)):]
-		if names(string(key)) {
-			err = errors.Join(outcomes.Delete(key), ages.Delete(name))
-		} else {
-			err = e.blank(outcomes, key)
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	return len(found), nil
-}
-
-// blank erases the texts of a saved refusal.
-func (e *eraser) blank(outcomes *bolt.Bucket, key []byte) error {
-	known, err := decode[saved](e.file, key, outcomes.Get(key))
-	if err != nil {
-		return err
-	}
-	known.Refusal = &Error{Where: "change", Problem: "refused; the reason was erased with its subject", Hint: "read the records again, and send a new change if it still makes sense"}
-	value, err := encode(key, known)
-	if err != nil {
-		return err
-	}
-	return outcomes.Put(key, value)
+	instead := outcomes.Refusal{Where: "change", Problem: "refused; the reason was erased with its subject", Hint: "read the records again, and send a new change if it still makes sense"}
+	n, err := outcomes.Erase(e.tx, names, instead)
+	return n, e.file.unreadable(err)
 }
 
 // overwrite overwrites what the file no longer uses. Open repeats it if the process is killed before

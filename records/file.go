@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"stint/records/apikey"
 	"stint/records/cache"
+	"stint/records/outcomes"
 	"stint/records/trail"
 	"stint/records/trailfile"
 )
@@ -31,13 +33,11 @@ const (
 
 // The buckets of the file beside those of the kinds, and the keys in the first one.
 var (
-	aboutBucket    = []byte("stint records")
-	outcomesBucket = []byte("outcomes")      // by idempotency key
-	agesBucket     = []byte("outcome times") // time and idempotency key of each outcome
-	formatKey      = []byte("format")
-	revisionKey    = []byte("revision")
-	overwriteKey   = []byte("overwrite") // there after an erasure, until unused parts of the file are overwritten
-	sweepKey       = []byte("sweep")     // kind and name of the record at which the next sweep begins
+	aboutBucket  = []byte("stint records")
+	formatKey    = []byte("format")
+	revisionKey  = []byte("revision")
+	overwriteKey = []byte("overwrite") // there after an erasure, until unused parts of the file are overwritten
+	sweepKey     = []byte("sweep")     // kind and name of the record at which the next sweep begins
 )
 
 var kinds = []Kind{Subjects, Overrides, Bans, APIKeys}
@@ -171,7 +171,7 @@ func (f *File) prepare() error {
 
 // buckets returns the names of all buckets.
 func buckets() [][]byte {
-	names := append(trailfile.Buckets(), aboutBucket, outcomesBucket, agesBucket)
+	names := slices.Concat(trailfile.Buckets(), outcomes.Buckets(), [][]byte{aboutBucket})
 	for _, kind := range kinds {
 		names = append(names, bucketOf(kind))
 	}

@@ -1,7 +1,6 @@
 package records
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -16,6 +15,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/testkit"
+	"stint/records/checked"
+	"stint/records/outcomes"
 )
 
 func open(t testing.TB, path string) *File {
@@ -261,23 +262,23 @@ func TestIdempotency(t *testing.T) {
 // Outcomes are removed after a day.
 func TestOutcomesEnd(t *testing.T) {
 	f := openNew(t)
-	count := func() (outcomes, ages int) {
+	count := func() (kept, ages int) {
 		testkit.Must(t, f.view(func(tx *bolt.Tx) error {
-			outcomes, ages = tx.Bucket(outcomesBucket).Stats().KeyN, tx.Bucket(agesBucket).Stats().KeyN
+			kept, ages = tx.Bucket(outcomes.Buckets()[0]).Stats().KeyN, tx.Bucket(outcomes.Buckets()[1]).Stats().KeyN
 			return nil
 		}))
-		return outcomes, ages
+		return kept, ages
 	}
-	for n := range 2 * forgetMost {
+	for n := range 2 * outcomes.DropMost {
 		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: fmt.Sprint("k", n)}, start.Add(time.Duration(n)*time.Second))
 		testkit.Must(t, err)
 	}
-	at := start.Add(outcomeAge + time.Minute)
-	for _, want := range []int{2*forgetMost - 60, 2*forgetMost - 60} { // one for each second of that minute
+	at := start.Add(outcomes.Age + time.Minute)
+	for _, want := range []int{2*outcomes.DropMost - 60, 2*outcomes.DropMost - 60} { // one for each second of that minute
 		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: pattern}}}, at)
 		testkit.Must(t, err)
-		if outcomes, ages := count(); outcomes != want || ages != want {
-			t.Errorf("%d outcomes, %d ages, want %d", outcomes, ages, want)
+		if kept, ages := count(); kept != want || ages != want {
+			t.Errorf("%d outcomes, %d ages, want %d", kept, ages, want)
 		}
 	}
 	if out, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: "k60"}, at); err != nil || !out.Repeated {
@@ -386,9 +387,7 @@ func TestFileFaults(t *testing.T) {
 		{changed("revision", func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(revisionKey) }), "the revision is missing", "put back"},
 		{changed("format", func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(formatKey) }), "the version of its format is missing", "put back"},
 		{changed("json", func(tx *bolt.Tx) error {
-			value := append(make([]byte, checksumBytes), "{"...)
-			binary.LittleEndian.PutUint32(value, checksum([]byte("a"), value[checksumBytes:]))
-			return tx.Bucket(bucketOf(Subjects)).Put([]byte("a"), value)
+			return tx.Bucket(bucketOf(Subjects)).Put([]byte("a"), checked.Add([]byte("a"), []byte("{")))
 		}), "the record a is not a valid record", "put back"},
 		{newer, "written by a later version", "start that version"},
 		{other, "none of records", "another program"},

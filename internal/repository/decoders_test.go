@@ -47,7 +47,7 @@ var decoders = map[string]string{
 	"sliding_log.go":                     "a state, which a store of ours wrote",
 	"rule/catalog/book/ratelimiter4j.go": "files of the operator; imports over HTTP know no such format",
 	"rule/catalog/book/disk_encode.go":   "a file that this program wrote",
-	"records/encode.go":                  "a file that this program wrote",
+	"records/checked/checked.go":                  "a file that this program wrote",
 	"rule/rulefile/http.go":              "files of the operator",
 	"rule/denial/template.go":            "files of the operator",
 	"server/access/access.go":            "a file of the operator",

@@ -154,7 +154,12 @@ var layers = []layer{
 		"an audit trail is kept in a file without knowing what it is about",
 	},
 	{
-		[]string{"records/cache", "records/freepages", "records/networks"},
+		[]string{"records/outcomes"},
+		[]string{"records/checked"},
+		"outcomes of changes are kept without knowing what was changed",
+	},
+	{
+		[]string{"records/cache", "records/checked", "records/freepages", "records/networks"},
 		nil,
 		"a part of the records that needs no record",
 	},

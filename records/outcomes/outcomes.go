@@ -1,0 +1,129 @@
+// Package outcomes keeps the outcomes of changes by their idempotency keys in a bbolt file, so that a
+// repeat has the outcome of the first change.
+package outcomes
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/records/checked"
+)
+
+const (
+	// Age is how long an outcome is kept at least.
+	Age = 24 * time.Hour
+
+	// DropMost is how many old outcomes one call of Drop removes at most.
+	DropMost = 100
+)
+
+var (
+	outcomesBucket = []byte("outcomes")      // by idempotency key
+	agesBucket     = []byte("outcome times") // time and idempotency key of each outcome
+)
+
+// Buckets returns the names of the buckets of the outcomes. The caller creates them.
+func Buckets() [][]byte { return [][]byte{outcomesBucket, agesBucket} }
+
+// Outcome is the outcome of a change.
+type Outcome struct {
+	Request  string   `json:"request"`
+	Revision uint64   `json:"revision,omitempty"`
+	Refusal  *Refusal `json:"refusal,omitempty"` // nil if the change was made
+}
+
+// Refusal says why a change was refused.
+type Refusal struct {
+	Where   string `json:"where"`
+	Problem string `json:"problem"`
+	Hint    string `json:"hint"`
+	Cause   string `json:"cause"`
+}
+
+// Get returns the outcome of a change. It reports false if there is none. The error may be a
+// [*checked.Error].
+func Get(tx *bolt.Tx, key string) (o Outcome, ok bool, err error) {
+	value := tx.Bucket(outcomesBucket).Get([]byte(key))
+	if value == nil {
+		return o, false, nil
+	}
+	o, err = checked.Decode[Outcome]([]byte(key), value)
+	return o, err == nil, err
+}
+
+// Put saves the outcome of a change that has none yet.
+func Put(tx *bolt.Tx, key string, o Outcome, now time.Time) error {
+	return errors.Join(put(tx, []byte(key), o), tx.Bucket(agesBucket).Put(append(age(now), key...), nil))
+}
+
+func put(tx *bolt.Tx, key []byte, o Outcome) error {
+	value, err := checked.Encode(key, o)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(outcomesBucket).Put(key, value)
+}
+
+// Drop removes some outcomes that are older than Age.
+func Drop(tx *bolt.Tx, now time.Time) error {
+	ages, outcomes := tx.Bucket(agesBucket), tx.Bucket(outcomesBucket)
+	for range DropMost {
+		name, _ := ages.Cursor().First()
+		if name == nil || string(name) >= string(age(now.Add(-Age))) {
+			return nil
+		}
+		if err := errors.Join(outcomes.Delete(name[ageBytes:]), ages.Delete(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Erase erases what names reports to be a text about somebody: it forgets an outcome whose key is one,
+// and replaces the refusal of another by instead, with its own cause. It returns their number.
+func Erase(tx *bolt.Tx, names func(text string) bool, instead Refusal) (erased int, err error) {
+	ages, outcomes := tx.Bucket(agesBucket), tx.Bucket(outcomesBucket)
+	var found [][]byte // in ages
+	c := ages.Cursor()
+	for name, _ := c.First(); name != nil; name, _ = c.Next() {
+		o, err := checked.Decode[Outcome](name[ageBytes:], outcomes.Get(name[ageBytes:]))
+		if err != nil {
+			return 0, err
+		}
+		if r := o.Refusal; names(string(name[ageBytes:])) || r != nil && names(r.Where+"\n"+r.Problem+"\n"+r.Hint) {
+			found = append(found, bytes.Clone(name))
+		}
+	}
+	for _, name := range found {
+		key := name[ageBytes:]
+		if names(string(key)) {
+			err = errors.Join(outcomes.Delete(key), ages.Delete(name))
+		} else {
+			err = blank(tx, key, instead)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(found), nil
+}
+
+// blank replaces the refusal of an outcome.
+func blank(tx *bolt.Tx, key []byte, instead Refusal) error {
+	o, _, err := Get(tx, string(key))
+	if err != nil {
+		return err
+	}
+	instead.Cause = o.Refusal.Cause
+	o.Refusal = &instead
+	return put(tx, key, o)
+}
+
+const ageBytes = 8
+
+// age returns a time as bytes in order.
+func age(t time.Time) []byte { return binary.BigEndian.AppendUint64(nil, uint64(t.UnixMicro())) }
