@@ -35,10 +35,8 @@ func (f *File) sweep(tx *bolt.Tx, most int, now time.Time) (edits []Edit, err er
 		for ; name != nil && most > 0; name, value = c.Next() {
 			most--
 			v, err := decode[stored[struct{ Until time.Time }]](f, name, value)
-			if err != nil {
-				return nil, err
-			}
-			if until := v.Record.Until; !until.IsZero() && !until.Add(endedFor).After(now) {
+			// Whoever reads a damaged record gets the error; other records can still be changed.
+			if until := v.Record.Until; err == nil && !until.IsZero() && !until.Add(endedFor).After(now) {
 				edits = append(edits, Edit{Delete: ID{kind, string(name)}})
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"stint/internal/testkit"
 )
 
@@ -102,4 +104,22 @@ func TestSweepIsBounded(t *testing.T) {
 			t.Errorf("%d records deleted, want %d", got, sweepMost)
 		}
 	}
+}
+
+// A damaged record stays, and other records can be changed.
+func TestSweepDamaged(t *testing.T) {
+	f := openNew(t)
+	put(t, f, banned, ban)
+	testkit.Must(t, f.db.Update(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketOf(Bans)).Put([]byte(banned.ID().Name), []byte("damaged"))
+	}))
+	apply(t, f, Change{Edits: []Edit{{Put: subject}}}, friday.Add(-time.Second))
+	apply(t, f, Change{Edits: []Edit{{Put: pattern}}}, friday.Add(2*endedFor))
+	_, _, err := f.Get(banned.ID())
+	wantFault(t, err, "records.db", "has another checksum", "put back", ErrDamaged)
+	if _, there, err := f.Get(ban.ID()); there || err != nil {
+		t.Errorf("an ended ban is there, %v", err)
+	}
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Put: banned}}}, start)
+	wantFault(t, err, "records.db", "has another checksum", "put back", ErrDamaged)
 }
