@@ -1,0 +1,15 @@
+// Package recordlog keeps the log of records in Redis or Valkey, so that nodes share them. It knows
+// only numbers, hashes, keys and values.
+//
+// All keys lie in one slot of a Cluster:
+//
+//	NAMESPACE:{records}:head      hash: number and hash of the last entry; sum, the bytes of all entries
+//	NAMESPACE:{records}:log       stream of the last entries: the entry with number 7 has the ID 7-0, and
+//	                              the fields hash, data, and sum as it was then
+//	NAMESPACE:{records}:state     hash of what all entries together result in
+//	NAMESPACE:{records}:nodes     hash: name of a node, and "REVISION MILLISECONDS" when it was last seen
+//	NAMESPACE:{records}:restore   token of the node that restores the state; expires
+//	NAMESPACE:{records}:restored  the state that it has written so far; expires
+//
+// The first four never expire. Each script changes them all or none, and is in a file of its own.
+package recordlog

@@ -1,0 +1,298 @@
+package recordlog
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"stint"
+	"stint/records/shared"
+	"stint/store/redis/connect"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// The scripts.
+var (
+	readScript    = script("read")
+	appendScript  = script("append")
+	restoreScript = script("restore")
+	beatScript    = script("beat")
+)
+
+func script(name string) *rueidis.Lua {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic("stint: " + err.Error()) // the files are embedded in the program
+	}
+	return rueidis.NewLuaScript(string(text))
+}
+
+const (
+	// callTimeout is how long one call may take, beside the time that it waits for an entry.
+	callTimeout = time.Second
+
+	// readMost is the most entries that Read returns, and readBytes the most bytes of data, but for the
+	// last entry. So the server is not busy for long, and nodes need little memory.
+	readMost  = 64
+	readBytes = 1 << 20
+
+	// pageSize is about how many keys of the state one call reads or writes.
+	pageSize = 200
+
+	// lease is after how long without a page another node may restore.
+	lease = 10 * time.Second
+
+	// forgetAfter is after how long without a sign of life a node is forgotten.
+	forgetAfter = 24 * time.Hour
+)
+
+// The bounds of the log. A node that was away for more entries reads the whole state.
+const (
+	maxEntries = 10_000
+	maxBytes   = 64 << 20 // data of all entries
+)
+
+// Log is a [shared.Log] in Redis (6.2 and later) or Valkey. It is safe for concurrent use. It connects
+// at its first call and again after a connection was lost, so it can be opened before its server
+// starts. No call takes much longer than a second, except Read and State.
+type Log struct {
+	link                                        connect.Link
+	head, entries, state, nodes, lock, restored string // keys
+
+	maxEntries, maxBytes int
+}
+
+var _ shared.Log = (*Log)(nil)
+
+// Open returns the log of a namespace on the server or servers of a URL, as in redis.Open. It does not
+// connect. The error is a [*connect.URLError].
+func Open(url, namespace string) (*Log, error) {
+	target, err := connect.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	key := func(name string) string { return namespace + ":{records}:" + name }
+	return &Log{
+		link: connect.Link{Target: target},
+		head: key("head"), entries: key("log"), state: key("state"), nodes: key("nodes"), lock: key("restore"), restored: key("restored"),
+		maxEntries: maxEntries, maxBytes: maxBytes,
+	}, nil
+}
+
+// Close closes all connections. Calls in flight fail.
+func (l *Log) Close() { l.link.Close() }
+
+// do calls a function with the client. It returns when ctx is done, even if the client still connects
+// or waits; the function then ends later, and its error wraps stint.ErrUnknown.
+func (l *Log) do(ctx context.Context, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("redis: not sent: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	client, err := l.link.Client(ctx)
+	if err != nil {
+		cancel()
+		return connect.Explain("connect", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		done <- call(ctx, client)
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		select {
+		case err = <-done: // both at once
+		default:
+			err = ctx.Err()
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	err = connect.Explain(doing, err)
+	if fault, ok := errors.AsType[*connect.Error](err); ok && errors.Is(fault, context.DeadlineExceeded) {
+		fault.Hint = "check the server's load and the network"
+	}
+	return err
+}
+
+// Read implements shared.Log.
+func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entries []shared.Entry, head shared.Head, err error) {
+	if wait > 0 {
+		err := l.do(ctx, "wait for changes of records", wait+callTimeout, func(ctx context.Context, c rueidis.Client) error {
+			err := c.Do(ctx, c.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(l.entries).Id(number(after)+"-0").Build()).Error()
+			if rueidis.IsRedisNil(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, head, err
+		}
+	}
+	var answer []rueidis.RedisMessage
+	err = l.do(ctx, "read changes of records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
+		answer, err = readScript.Exec(ctx, c, []string{l.head, l.entries}, []string{number(after), strconv.Itoa(readMost), strconv.Itoa(readBytes)}).ToArray()
+		return err
+	})
+	if err == nil {
+		entries, head, err = parseRead(answer)
+	}
+	return entries, head, err
+}
+
+// parseRead parses the answer of read.lua.
+func parseRead(answer []rueidis.RedisMessage) (entries []shared.Entry, head shared.Head, err error) {
+	if len(answer) != 3 {
+		return nil, head, foreign("the head", errors.New("it has another form"))
+	}
+	if head, err = parseHead(answer[0], answer[1]); err != nil {
+		return nil, head, err
+	}
+	list, err := answer[2].AsXRange()
+	if err != nil {
+		return nil, head, foreign("the log", err)
+	}
+	for _, one := range list {
+		hash, err := shared.ParseHash(one.FieldValues["hash"])
+		n, wrong := parseID(one.ID)
+		if err = errors.Join(err, wrong); err != nil {
+			return nil, head, foreign("entry "+one.ID, err)
+		}
+		entries = append(entries, shared.Entry{Number: n, Hash: hash, Data: []byte(one.FieldValues["data"])})
+	}
+	return entries, head, nil
+}
+
+// Append implements shared.Log.
+func (l *Log) Append(ctx context.Context, after shared.Head, e *shared.Entry, writes []shared.Write, forget bool) (head shared.Head, err error) {
+	args := make([]string, 0, 8+3*len(writes))
+	drop := "0"
+	if forget {
+		drop = "1"
+	}
+	args = append(args, number(after.Number), hashOf(after), number(e.Number), e.Hash.String(), string(e.Data), drop, strconv.Itoa(l.maxEntries), strconv.Itoa(l.maxBytes))
+	for i := range writes {
+		there := "1"
+		if writes[i].Deleted {
+			there = "0"
+		}
+		args = append(args, string(writes[i].Key), there, string(writes[i].Value))
+	}
+	var answer []rueidis.RedisMessage
+	err = l.do(ctx, "append a change of records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
+		// A connection that is made only now would delay the call beyond its end.
+		answer, err = appendScript.Exec(connect.NoDialContext{Context: ctx}, c, []string{l.head, l.entries, l.state, l.lock}, args).ToArray()
+		return err
+	})
+	if err != nil {
+		return head, err
+	}
+	code := int64(-1)
+	if len(answer) > 0 {
+		code, _ = answer[0].AsInt64() // -1 if it is none
+	}
+	switch {
+	case code == 1:
+		return e.Head(), nil
+	case code == 2:
+		return head, &connect.Error{Doing: "append a change of records", Problem: shared.ErrRestoring.Error(), Hint: "try again in a moment", Err: shared.ErrRestoring}
+	case code == 0 && len(answer) == 3:
+		return parseHead(answer[1], answer[2])
+	}
+	return head, fmt.Errorf("%w: %w", stint.ErrUnknown, foreign("the answer", errors.New("it has another form")))
+}
+
+// State implements shared.Log.
+func (l *Log) State(ctx context.Context, page func([]shared.Write) error) error {
+	for cursor := uint64(0); ; {
+		var found rueidis.ScanEntry
+		err := l.do(ctx, "read the records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
+			found, err = c.Do(ctx, c.B().Hscan().Key(l.state).Cursor(cursor).Count(pageSize).Build()).AsScanEntry()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		writes := make([]shared.Write, 0, len(found.Elements)/2)
+		for i := 0; i+1 < len(found.Elements); i += 2 {
+			writes = append(writes, shared.Write{Key: []byte(found.Elements[i]), Value: []byte(found.Elements[i+1])})
+		}
+		if err := page(writes); err != nil {
+			return err
+		}
+		if cursor = found.Cursor; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// Restore implements shared.Log.
+func (l *Log) Restore(ctx context.Context, instead, head shared.Head, pages iter.Seq2[[]shared.Write, error]) (done bool, err error) {
+	token := rand()
+	step := func(ctx context.Context, name string, args ...string) (ok bool, err error) {
+		err = l.do(ctx, "restore the records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
+			all := append([]string{name, token, strconv.FormatInt(lease.Milliseconds(), 10)}, args...)
+			ok, err = restoreScript.Exec(ctx, c, []string{l.head, l.entries, l.state, l.lock, l.restored}, all).AsBool()
+			return err
+		})
+		return ok, err
+	}
+	if ok, err := step(ctx, "begin"); err != nil || !ok {
+		return false, err
+	}
+	defer func() {
+		if !done { // the lease ends it otherwise
+			_, _ = step(context.WithoutCancel(ctx), "cancel")
+		}
+	}()
+	for page, err := range pages {
+		if err != nil {
+			return false, err
+		}
+		for len(page) > 0 {
+			n := min(len(page), pageSize)
+			args := make([]string, 0, 2*n)
+			for i := range page[:n] {
+				args = append(args, string(page[i].Key), string(page[i].Value))
+			}
+			if ok, err := step(ctx, "add", args...); err != nil || !ok {
+				return false, err
+			}
+			page = page[n:]
+		}
+	}
+	return step(ctx, "finish", number(instead.Number), hashOf(instead), number(head.Number), hashOf(head))
+}
+
+// Beat implements shared.Log.
+func (l *Log) Beat(ctx context.Context, own shared.Node) (nodes []shared.Node, err error) {
+	var answer []string
+	err = l.do(ctx, "compare the nodes", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
+		answer, err = beatScript.Exec(ctx, c, []string{l.nodes}, []string{own.Name, number(own.Revision), strconv.FormatInt(forgetAfter.Milliseconds(), 10)}).AsStrSlice()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	for i := 0; i+2 < len(answer); i += 3 {
+		revision, err := strconv.ParseUint(answer[i+1], 10, 64)
+		age, wrong := strconv.ParseInt(answer[i+2], 10, 64)
+		if err = errors.Join(err, wrong); err != nil {
+			return nil, foreign("the list of nodes", err)
+		}
+		nodes = append(nodes, shared.Node{Name: answer[i], Revision: revision, Seen: now.Add(-time.Duration(age) * time.Millisecond)})
+	}
+	return nodes, nil
+}
