@@ -26,7 +26,7 @@ func ReplaceFile(name string, write func(io.Writer) error) error {
 	if err = os.Rename(temporary, name); err != nil {
 		return errors.Join(err, os.Remove(temporary))
 	}
-	if err = syncFolder(filepath.Dir(name)); err != nil {
+	if err = SyncFolder(filepath.Dir(name)); err != nil {
 		return fmt.Errorf("saved, but a crash of the machine may undo it: %w", err)
 	}
 	return nil
@@ -56,11 +56,11 @@ func RemoveFile(name string) error {
 	if err := os.Remove(name); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(name))
+	return SyncFolder(filepath.Dir(name))
 }
 
-// syncFolder syncs the names in a folder to disk.
-func syncFolder(name string) error {
+// SyncFolder syncs the names in a folder to disk.
+func SyncFolder(name string) error {
 	folder, err := os.Open(name)
 	if err != nil {
 		return err
