@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/records/capture"
 	"stint/records/trail"
 	"stint/records/trailfile"
 )
@@ -70,26 +71,20 @@ func (f *File) Note(ctx context.Context, e Event, now time.Time) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var head trail.Head
-	err := f.update(func(tx *bolt.Tx) (err error) {
-		w := auditOf(tx, revisionOf(tx), e.By, now)
+	return f.update(ctx, func(tx *capture.Tx) (err error) {
+		w := auditOf(tx, revisionOf(tx.Tx), e.By, now)
 		texts := trail.Texts{Object: e.Object.Name, Before: e.Before, After: e.After, Why: e.Why, Subjects: e.Subjects}
 		if err := w.Write(trail.Entry{Action: e.Action, Kind: string(e.Object.Kind), Texts: texts}); err != nil {
 			return err
 		}
 		head, err = w.End(f.options.auditFor())
 		return err
-	})
-	if err == nil {
-		f.head.Store(&head)
-	}
-	return err
+	}, func() { f.head.Store(&head) })
 }
 
 // auditOf returns the writer of the audit trail for a change.
-func auditOf(tx *bolt.Tx, revision uint64, by Actor, now time.Time) *trailfile.Writer {
+func auditOf(tx *capture.Tx, revision uint64, by Actor, now time.Time) *trailfile.Writer {
 	return trailfile.NewWriter(tx, trail.Entry{Revision: revision, Time: now, Actor: by.Name, From: by.From})
 }
 

@@ -231,7 +231,7 @@ func TestTampering(t *testing.T) {
 		at, hash := f.Head()
 		kept, err := trail.ParseHead(fmt.Sprint(at, ":", hash))
 		testkit.Must(t, err)
-		testkit.Must(t, f.db.Update(tt.change))
+		testkit.Must(t, f.copy.UpdateLocal(tt.change))
 		testkit.Must(t, f.Close())
 		f = open(t, path)
 		r, err := f.Verify(t.Context(), kept)
@@ -343,7 +343,7 @@ func TestStatus(t *testing.T) {
 	if got := f.Status(start); !reflect.DeepEqual(got, Status{Revision: 1}) {
 		t.Errorf("%+v", got)
 	}
-	f.failed.Store(f.disk(errors.New("input/output error"), "cannot write"))
+	_ = f.writing(errors.New("input/output error")) // stores it
 	if got := f.Status(start); !strings.Contains(got.Error, "cannot write: input/output error") {
 		t.Errorf("%+v", got)
 	}

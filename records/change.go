@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/records/capture"
 	"stint/records/checked"
 	"stint/records/outcomes"
 	"stint/records/trail"
@@ -80,13 +81,12 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 	if err := c.check(); err != nil {
 		return Outcome{}, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var result Outcome
 	var made made
 	var next *memory
-	err := f.update(func(tx *bolt.Tx) (err error) {
-		result, err = f.recall(tx, &c)
+	err := f.update(ctx, func(tx *capture.Tx) (err error) {
+		next = nil
+		result, err = f.recall(tx.Tx, &c)
 		if err != nil || result.Repeated {
 			return err
 		}
@@ -98,15 +98,16 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 			return err
 		}
 		return remember(tx, &c, now, outcomes.Outcome{Revision: result.Revision})
+	}, func() {
+		if next != nil {
+			f.publish(next, made.edits, made.head)
+		}
 	})
 	if refusal := refusalOf(err); refusal != nil && c.IdempotencyKey != "" {
-		return f.refuse(&c, now, refusal)
+		return f.refuse(ctx, &c, now, refusal)
 	}
 	if err != nil {
 		return Outcome{}, err
-	}
-	if next != nil {
-		f.publish(next, made.edits, made.head)
 	}
 	return result, nil
 }
@@ -146,8 +147,8 @@ type made struct {
 }
 
 // apply makes the edits and writes them to the audit trail.
-func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) (m made, err error) {
-	last := revisionOf(tx)
+func (f *File) apply(tx *capture.Tx, c *Change, now time.Time) (m made, err error) {
+	last := revisionOf(tx.Tx)
 	if c.IfMatch != 0 && c.IfMatch != last {
 		return m, conflict(&Error{Where: "records"}, c.IfMatch, last, last)
 	}
@@ -159,7 +160,7 @@ func (f *File) apply(tx *bolt.Tx, c *Change, now time.Time) (m made, err error) 
 	m.edits = slices.Clone(c.Edits)
 	for i := range m.edits {
 		e := &m.edits[i]
-		if err := f.match(tx, e, last); err != nil {
+		if err := f.match(tx.Tx, e, last); err != nil {
 			return m, err
 		}
 		entry, err := f.edit(tx, e, rules, m.revision)
@@ -218,7 +219,7 @@ func conflict(e *Error, want, is, last uint64) *Error {
 }
 
 // edit makes one edit, and sets its record to what is stored. It returns the entry of the audit trail.
-func (f *File) edit(tx *bolt.Tx, e *Edit, rules *checks, revision uint64) (entry trail.Entry, err error) {
+func (f *File) edit(tx *capture.Tx, e *Edit, rules *checks, revision uint64) (entry trail.Entry, err error) {
 	id := e.id()
 	b := tx.Bucket(bucketOf(id.Kind))
 	if e.Put == nil {
@@ -235,7 +236,7 @@ func (f *File) edit(tx *bolt.Tx, e *Edit, rules *checks, revision uint64) (entry
 		return entry, fault
 	}
 	if key, ok := r.(APIKey); ok {
-		if err := f.checkReplacement(tx, &key, rules.now); err != nil {
+		if err := f.checkReplacement(tx.Tx, &key, rules.now); err != nil {
 			return entry, err
 		}
 	}

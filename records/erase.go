@@ -12,6 +12,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/records/capture"
 	"stint/records/freepages"
 	"stint/records/outcomes"
 	"stint/records/trail"
@@ -47,25 +48,22 @@ func (f *File) Erase(ctx context.Context, subject string, by Actor, now time.Tim
 	if err != nil {
 		return Erased{}, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	e := eraser{file: f, name: name, now: now}
+	var e eraser
 	var next *memory
-	err = f.update(func(tx *bolt.Tx) (err error) {
-		e.tx = tx
+	err = f.update(ctx, func(tx *capture.Tx) (err error) {
+		e = eraser{file: f, name: name, now: now, tx: tx}
 		if err := e.erase(by); err != nil {
 			return err
 		}
 		next, err = f.memory.Load().after(e.edits, e.Revision)
 		return err
-	})
+	}, func() { f.publish(next, e.edits, e.head) })
 	switch {
 	case errors.Is(err, ErrMissing): // but the file may still have bytes of what was deleted or dropped
 		return Erased{}, errors.Join(err, f.overwrite())
 	case err != nil:
 		return Erased{}, err
 	}
-	f.publish(next, e.edits, e.head)
 	return e.Erased, f.overwrite()
 }
 
@@ -83,7 +81,7 @@ func checkErasable(subject string) (string, error) {
 // eraser erases a subject in one transaction.
 type eraser struct {
 	file *File
-	tx   *bolt.Tx
+	tx   *capture.Tx
 	name string // of the subject
 	now  time.Time
 
@@ -94,7 +92,7 @@ type eraser struct {
 
 func (e *eraser) erase(by Actor) error {
 	var err error
-	if e.edits, err = recordsOf(e.file, e.tx, e.name, func(id ID, _ []byte) (Edit, error) { return Edit{Delete: id}, nil }); err != nil {
+	if e.edits, err = recordsOf(e.file, e.tx.Tx, e.name, func(id ID, _ []byte) (Edit, error) { return Edit{Delete: id}, nil }); err != nil {
 		return err
 	}
 	for i := range e.edits {
@@ -124,7 +122,8 @@ func (e *eraser) erase(by Actor) error {
 	if e.head, err = w.End(e.file.options.auditFor()); err != nil {
 		return err
 	}
-	return e.tx.Bucket(aboutBucket).Put(overwriteKey, []byte{1})
+	e.tx.Forget()
+	return markErased(e.tx.Tx)
 }
 
 // recordsOf calls do for each record of a subject or network, and returns the results.
@@ -181,17 +180,21 @@ func (e *eraser) outcomes() (int, error) {
 	return n, e.file.unreadable(err)
 }
 
+// markErased makes Open call overwrite if the process is killed before that has ended. Each copy of
+// the file does so by itself.
+func markErased(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Put(overwriteKey, []byte{1}) }
+
 // overwrite overwrites what the file no longer uses. Open repeats it if the process is killed before
 // this has ended.
 func (f *File) overwrite() error {
-	err := f.guard(func() error {
-		return freepages.Overwrite(f.db, func() {
-			f.readers.Lock() // returns when the readers of earlier states have ended
-			defer f.readers.Unlock()
-		})
-	})
+	return f.copy.Exclusive(f.overwriteNow)
+}
+
+// overwriteNow is overwrite while the caller keeps others from changing the file.
+func (f *File) overwriteNow() error {
+	err := f.guard(func() error { return freepages.Overwrite(f.copy.DB(), f.path, f.copy.WaitForReaders) })
 	if err == nil {
-		err = f.update(func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(overwriteKey) })
+		err = f.copy.UpdateLocal(func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(overwriteKey) })
 	}
 	if err != nil {
 		return f.fault("cannot overwrite what was erased: "+err.Error(), "check the disk and start again; until then, old bytes may be left in the file", err)

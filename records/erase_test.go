@@ -16,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/testkit"
+	"stint/records/capture"
 	"stint/records/trail"
 )
 
@@ -160,7 +161,7 @@ func TestEraseRefuses(t *testing.T) {
 	wantFault(t, err, "erase: by", "at most 1024", "", nil)
 	// A trail with a fault where the subject may be is an error, and nothing is erased.
 	put(t, f, subject)
-	testkit.Must(t, f.db.Update(func(tx *bolt.Tx) error {
+	testkit.Must(t, f.copy.UpdateLocal(func(tx *bolt.Tx) error {
 		return tx.Bucket([]byte("audit trail")).Put([]byte{0, 0, 0, 0, 0, 0, 0, 1}, []byte("x"))
 	}))
 	_, err = f.Erase(t.Context(), "user=42", alice, start)
@@ -249,10 +250,10 @@ func TestEraseGoesOn(t *testing.T) {
 	texts := fillPersonal(t, f)
 	// As if it was killed after the change of the erasure.
 	e := eraser{file: f, name: personal, now: start}
-	testkit.Must(t, f.update(func(tx *bolt.Tx) error {
+	testkit.Must(t, f.update(t.Context(), func(tx *capture.Tx) error {
 		e.tx = tx
 		return e.erase(alice)
-	}))
+	}, func() {}))
 	if len(traces(t, f, texts...)) == 0 {
 		t.Fatal("nothing is left to overwrite")
 	}

@@ -3,13 +3,14 @@ package records
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 
 	"stint/records/apikey"
 	"stint/records/cache"
+	"stint/records/capture"
 	"stint/records/outcomes"
+	"stint/records/replication"
+	"stint/records/shared"
 	"stint/records/trail"
 	"stint/records/trailfile"
 )
@@ -60,6 +64,19 @@ type Options struct {
 	// AuditFor is how long entries of the audit trail are kept; 0 for 400 days. Each change drops some
 	// of the older ones.
 	AuditFor time.Duration
+
+	// Log is the log that nodes share; nil if the file is not shared. Then the file is this node's copy,
+	// and Follow must run.
+	Log shared.Log
+
+	// Node is the name of this node among those that share the log.
+	Node string
+
+	// LogHint returns what to do about an error of Log; nil for no hints.
+	LogHint func(error) string
+
+	// Logger gets messages about the log; nil for none.
+	Logger *slog.Logger
 }
 
 func (o *Options) auditFor() time.Duration { return cmp.Or(o.AuditFor, 400*24*time.Hour) }
@@ -76,10 +93,8 @@ func (o *Options) auditFor() time.Duration { return cmp.Or(o.AuditFor, 400*24*ti
 type File struct {
 	path    string
 	options Options
-	db      *bolt.DB
+	copy    *replication.Copy
 
-	mu       sync.Mutex   // held by a change until it is in force
-	readers  sync.RWMutex // held by readers of the file
 	memory   atomic.Pointer[memory]
 	head     atomic.Pointer[trail.Head] // of the audit trail
 	failed   atomic.Pointer[Error]      // of the last change, if the disk did not take it
@@ -93,19 +108,23 @@ func Open(path string, options Options) (*File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, f.fault("not a file", "name a file of its own for the records", nil)
 	}
+	var db *bolt.DB
 	err := f.guard(func() (err error) {
-		f.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
+		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
 		if err != nil {
 			return f.opening(err)
 		}
-		if err := f.prepare(); err != nil {
+		if err := f.prepare(db); err != nil {
 			return err
+		}
+		if f.copy, err = replication.New(db, f.replication()); err != nil {
+			return f.opening(err)
 		}
 		return f.load()
 	})
 	if err != nil {
-		if f.db != nil {
-			_ = f.db.Close() // the file is unusable anyway
+		if db != nil {
+			_ = db.Close() // the file is unusable anyway
 		}
 		return nil, err
 	}
@@ -130,9 +149,9 @@ func (f *File) load() error {
 }
 
 // prepare checks that the file is a file of records; it initializes a new file.
-func (f *File) prepare() error {
+func (f *File) prepare(db *bolt.DB) error {
 	var fresh bool
-	err := f.db.View(func(tx *bolt.Tx) error {
+	err := db.View(func(tx *bolt.Tx) error {
 		if err := f.whole(tx); err != nil {
 			return err
 		}
@@ -140,38 +159,49 @@ func (f *File) prepare() error {
 			fresh = true
 			return nil
 		}
-		about := tx.Bucket(aboutBucket)
-		if about == nil {
-			return f.fault("a database, but none of records", "name another file; this one belongs to another program", nil)
-		}
-		format := about.Get(formatKey)
-		if len(format) == 1 && format[0] > formatNow {
-			return f.fault("written by a later version of stint", "start that version, or name another file", nil)
-		}
-		if !bytes.Equal(format, []byte{formatNow}) {
-			return f.damaged("the version of its format is missing")
-		}
-		return f.complete(tx)
+		return f.check(tx)
 	})
 	if err != nil || !fresh {
 		return err
 	}
-	return f.update(func(tx *bolt.Tx) error {
-		for _, name := range buckets() {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return err
-			}
-		}
-		if err := tx.Bucket(aboutBucket).Put(revisionKey, make([]byte, 8)); err != nil {
+	if err := db.Update(initialize); err != nil {
+		return f.writing(err)
+	}
+	return nil
+}
+
+// check checks that the file has all parts, in a format that this program reads.
+func (f *File) check(tx *bolt.Tx) error {
+	about := tx.Bucket(aboutBucket)
+	if about == nil {
+		return f.fault("a database, but none of records", "name another file; this one belongs to another program", nil)
+	}
+	format := about.Get(formatKey)
+	if len(format) == 1 && format[0] > formatNow {
+		return f.fault("written by a later version of stint", "start that version, or name another file", nil)
+	}
+	if !bytes.Equal(format, []byte{formatNow}) {
+		return f.damaged("the version of its format is missing")
+	}
+	return f.complete(tx)
+}
+
+// initialize makes an empty file.
+func initialize(tx *bolt.Tx) error {
+	for _, name := range buckets() {
+		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
-		return tx.Bucket(aboutBucket).Put(formatKey, []byte{formatNow})
-	})
+	}
+	if err := tx.Bucket(aboutBucket).Put(revisionKey, make([]byte, 8)); err != nil {
+		return err
+	}
+	return tx.Bucket(aboutBucket).Put(formatKey, []byte{formatNow})
 }
 
 // buckets returns the names of all buckets.
 func buckets() [][]byte {
-	names := slices.Concat(trailfile.Buckets(), outcomes.Buckets(), [][]byte{aboutBucket})
+	names := slices.Concat([][]byte{aboutBucket}, trailfile.Buckets(), outcomes.Buckets())
 	for _, kind := range kinds {
 		names = append(names, bucketOf(kind))
 	}
@@ -206,7 +236,7 @@ func (f *File) whole(tx *bolt.Tx) error {
 
 // Close closes the file.
 func (f *File) Close() error {
-	if err := f.db.Close(); err != nil {
+	if err := f.copy.Close(); err != nil {
 		return f.fault("cannot close it: "+err.Error(), "check the disk", err)
 	}
 	return nil
@@ -222,8 +252,8 @@ func (f *File) Revision() (revision uint64, err error) {
 }
 
 // nextRevision gives the file its next revision.
-func nextRevision(tx *bolt.Tx) (uint64, error) {
-	revision := revisionOf(tx) + 1
+func nextRevision(tx *capture.Tx) (uint64, error) {
+	revision := revisionOf(tx.Tx) + 1
 	return revision, tx.Bucket(aboutBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
 }
 
@@ -306,20 +336,19 @@ func (f *File) pageOf(kind Kind, after *[]byte) (entries []Entry, err error) {
 
 // view reads the file in one transaction.
 func (f *File) view(read func(*bolt.Tx) error) error {
-	f.readers.RLock()
-	defer f.readers.RUnlock()
 	return f.guard(func() error {
-		if err := f.db.View(read); err != nil {
+		if err := f.copy.View(read); err != nil {
 			return f.opening(err)
 		}
 		return nil
 	})
 }
 
-// update changes the file in one transaction.
-func (f *File) update(change func(*bolt.Tx) error) error {
+// update makes a change in one transaction, and calls publish, which puts it in force, before another
+// change begins. With a shared log it may call change several times.
+func (f *File) update(ctx context.Context, change func(*capture.Tx) error, publish func()) error {
 	return f.guard(func() error {
-		if err := f.db.Update(change); err != nil {
+		if err := f.copy.Update(ctx, change, publish); err != nil {
 			return f.writing(err)
 		}
 		f.failed.Store(nil)

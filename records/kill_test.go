@@ -23,6 +23,7 @@ const (
 	writerFile = "STINT_TEST_WRITER_FILE"
 	writerFrom = "STINT_TEST_WRITER_FROM"
 	writerRoom = "STINT_TEST_WRITER_ROOM"
+	writerLog  = "STINT_TEST_WRITER_LOG"
 
 	eraserFile = "STINT_TEST_ERASER_FILE" // that it erases subjects from
 )
@@ -70,12 +71,16 @@ func writer(path string) error {
 			return err
 		}
 	}
-	f, err := Open(path, Options{})
+	f, err := openAsWriter(path)
 	if err != nil {
 		return err
 	}
 	for n := from; n < from+100_000; n++ { // killed long before the end
 		out, err := f.Apply(context.Background(), Change{Edits: editsOf(n), IdempotencyKey: fmt.Sprint("change-", n)}, start)
+		for errors.Is(err, ErrUnavailable) { // with a shared log, on a slow machine
+			out, err = f.Apply(context.Background(), Change{Edits: editsOf(n), IdempotencyKey: fmt.Sprint("change-", n)}, start)
+			out.Repeated = false
+		}
 		switch {
 		case err != nil:
 			if fault, ok := errors.AsType[*Error](err); ok {
@@ -103,11 +108,11 @@ func (m content) change(n int) {
 	}
 }
 
-// startWriter starts a writer with a limited file size; "" for no limit.
-func startWriter(t *testing.T, path string, from int, room string) (*exec.Cmd, *bufio.Scanner, *strings.Builder) {
+// startWriter starts a writer with a limited file size, "" for no limit, and a shared log, "" for none.
+func startWriter(t *testing.T, path string, from int, room, log string) (*exec.Cmd, *bufio.Scanner, *strings.Builder) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), writerFile+"="+path, fmt.Sprint(writerFrom, "=", from), writerRoom+"="+room)
+	cmd.Env = append(os.Environ(), writerFile+"="+path, fmt.Sprint(writerFrom, "=", from), writerRoom+"="+room, writerLog+"="+log)
 	out, err := cmd.StdoutPipe()
 	testkit.Must(t, err)
 	said := new(strings.Builder)
@@ -150,7 +155,7 @@ func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	m, next, complete := content{}, 0, 0
 	for range kills {
-		cmd, out, said := startWriter(t, path, next, "")
+		cmd, out, said := startWriter(t, path, next, "", "")
 		for range 1 + random.IntN(30) {
 			if !out.Scan() {
 				t.Fatalf("the writer ended by itself: %s", said)
@@ -342,7 +347,7 @@ func TestKillAtAnyByte(t *testing.T) {
 // A writer without disk space returns an error with a hint and loses nothing.
 func TestNoRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
-	cmd, out, said := startWriter(t, path, 0, strconv.Itoa(160<<10))
+	cmd, out, said := startWriter(t, path, 0, strconv.Itoa(160<<10), "")
 	m, next := content{}, 0
 	for out.Scan() {
 		m.change(next)

@@ -1,11 +1,13 @@
 package records
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/records/capture"
 	"stint/records/outcomes"
 )
 
@@ -52,7 +54,7 @@ func (f *File) recall(tx *bolt.Tx, c *Change) (Outcome, error) {
 }
 
 // remember saves the outcome of a change with an idempotency key, and removes old outcomes.
-func remember(tx *bolt.Tx, c *Change, now time.Time, o outcomes.Outcome) error {
+func remember(tx *capture.Tx, c *Change, now time.Time, o outcomes.Outcome) error {
 	if c.IdempotencyKey != "" {
 		o.Request = c.Request
 		if err := outcomes.Put(tx, c.IdempotencyKey, o, now); err != nil {
@@ -63,15 +65,15 @@ func remember(tx *bolt.Tx, c *Change, now time.Time, o outcomes.Outcome) error {
 }
 
 // refuse saves that a change was refused, and returns the refusal.
-func (f *File) refuse(c *Change, now time.Time, r *outcomes.Refusal) (result Outcome, refusal error) {
-	err := f.update(func(tx *bolt.Tx) error {
+func (f *File) refuse(ctx context.Context, c *Change, now time.Time, r *outcomes.Refusal) (result Outcome, refusal error) {
+	err := f.update(ctx, func(tx *capture.Tx) error {
 		// Another caller may have sent the same change meanwhile.
-		if result, refusal = f.recall(tx, c); refusal != nil || result.Repeated {
+		if result, refusal = f.recall(tx.Tx, c); refusal != nil || result.Repeated {
 			return nil
 		}
 		refusal = refused(r)
 		return remember(tx, c, now, outcomes.Outcome{Refusal: r})
-	})
+	}, func() {})
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -19,10 +19,17 @@ type NodeStatus struct {
 
 // Status returns the state of the records at a time. A file without a shared log has the last revision
 // always. Its Error is that of the last change, if the disk did not take it.
-func (f *File) Status(time.Time) Status {
-	s := Status{Revision: f.memory.Load().revision}
+func (f *File) Status(now time.Time) Status {
+	shared := f.copy.Status(now)
+	s := Status{Revision: f.memory.Load().revision, Age: shared.Age}
+	for _, n := range shared.Nodes {
+		s.Nodes = append(s.Nodes, NodeStatus{Name: n.Name, Revision: n.Revision, Seen: n.Seen})
+	}
 	if err := f.failed.Load(); err != nil {
 		s.Error = err.Error()
+	}
+	if shared.Err != nil {
+		s.Error = shared.Err.Error()
 	}
 	return s
 }

@@ -13,7 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Overwrite fills all pages that the file does not use with zeros, and syncs the file. A process that is
+// Overwrite fills all pages that the file at path does not use with zeros, and syncs the file. A process that is
 // killed meanwhile leaves the content as it is, and some of these pages as they were.
 //
 // Changes wait until Overwrite has ended. Readers do not: those that begin after the last change read
@@ -22,14 +22,14 @@ import (
 //
 // Copies that the disk or the file system makes by themselves are not overwritten, such as snapshots,
 // the worn blocks of an SSD, or the old blocks of a file system that never writes in place.
-func Overwrite(db *bolt.DB, wait func()) (err error) {
+func Overwrite(db *bolt.DB, path string, wait func()) (err error) {
 	tx, err := db.Begin(true) // no other change can use a free page now
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, tx.Rollback()) }()
 	wait()
-	file, err := os.OpenFile(db.Path(), os.O_RDWR, 0)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/records/capture"
 	"stint/records/checked"
 )
 
@@ -56,11 +57,11 @@ func Get(tx *bolt.Tx, key string) (o Outcome, ok bool, err error) {
 }
 
 // Put saves the outcome of a change that has none yet.
-func Put(tx *bolt.Tx, key string, o Outcome, now time.Time) error {
+func Put(tx *capture.Tx, key string, o Outcome, now time.Time) error {
 	return errors.Join(put(tx, []byte(key), o), tx.Bucket(agesBucket).Put(append(age(now), key...), nil))
 }
 
-func put(tx *bolt.Tx, key []byte, o Outcome) error {
+func put(tx *capture.Tx, key []byte, o Outcome) error {
 	value, err := checked.Encode(key, o)
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func put(tx *bolt.Tx, key []byte, o Outcome) error {
 }
 
 // Drop removes some outcomes that are older than Age.
-func Drop(tx *bolt.Tx, now time.Time) error {
+func Drop(tx *capture.Tx, now time.Time) error {
 	ages, outcomes := tx.Bucket(agesBucket), tx.Bucket(outcomesBucket)
 	for range DropMost {
 		name, _ := ages.Cursor().First()
@@ -85,7 +86,7 @@ func Drop(tx *bolt.Tx, now time.Time) error {
 
 // Erase erases what names reports to be a text about somebody: it forgets an outcome whose key is one,
 // and replaces the refusal of another by instead, with its own cause. It returns their number.
-func Erase(tx *bolt.Tx, names func(text string) bool, instead Refusal) (erased int, err error) {
+func Erase(tx *capture.Tx, names func(text string) bool, instead Refusal) (erased int, err error) {
 	ages, outcomes := tx.Bucket(agesBucket), tx.Bucket(outcomesBucket)
 	var found [][]byte // in ages
 	c := ages.Cursor()
@@ -113,8 +114,8 @@ func Erase(tx *bolt.Tx, names func(text string) bool, instead Refusal) (erased i
 }
 
 // blank replaces the refusal of an outcome.
-func blank(tx *bolt.Tx, key []byte, instead Refusal) error {
-	o, _, err := Get(tx, string(key))
+func blank(tx *capture.Tx, key []byte, instead Refusal) error {
+	o, _, err := Get(tx.Tx, string(key))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/records/capture"
 	"stint/records/trail"
 )
 
@@ -27,7 +28,7 @@ func Buckets() [][]byte { return [][]byte{chainBucket, textsBucket, placesBucket
 
 // Writer writes the entries of one change in its transaction.
 type Writer struct {
-	tx      *bolt.Tx
+	tx      *capture.Tx
 	common  trail.Entry
 	last    trail.Head
 	written int
@@ -35,8 +36,8 @@ type Writer struct {
 
 // NewWriter returns a Writer. common has what all entries of the change have in common: Revision, Time,
 // Actor and From.
-func NewWriter(tx *bolt.Tx, common trail.Entry) *Writer {
-	return &Writer{tx: tx, common: common, last: Last(tx)}
+func NewWriter(tx *capture.Tx, common trail.Entry) *Writer {
+	return &Writer{tx: tx, common: common, last: Last(tx.Tx)}
 }
 
 // Write adds an entry whose Action, Kind, Until and Texts are set. The texts of an erasure are not
@@ -49,7 +50,8 @@ func (w *Writer) Write(e trail.Entry) error {
 	}
 	name := numberKey(e.Number)
 	chain, texts := w.tx.Bucket(chainBucket), w.tx.Bucket(textsBucket)
-	chain.FillPercent, texts.FillPercent = 1, 1 // entries are added at the end only
+	chain.Grows()
+	texts.Grows()
 	if err := chain.Put(name, e.Chain()); err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func (w *Writer) End(age time.Duration) (trail.Head, error) {
 // which the chain goes on.
 func (w *Writer) drop(before time.Time, most int) error {
 	chain, texts := w.tx.Bucket(chainBucket), w.tx.Bucket(textsBucket)
-	start := Start(w.tx)
+	start := Start(w.tx.Tx)
 	var names [][]byte
 	c := chain.Cursor()
 	for name, value := c.First(); name != nil && len(names) < most; name, value = c.Next() {
@@ -111,7 +113,7 @@ func placeOf(tx *bolt.Tx, key []byte) (h trail.Head) {
 	return h
 }
 
-func putPlace(tx *bolt.Tx, key []byte, h trail.Head) error {
+func putPlace(tx *capture.Tx, key []byte, h trail.Head) error {
 	return tx.Bucket(placesBucket).Put(key, append(numberKey(h.Number), h.Hash[:]...))
 }
 
@@ -164,11 +166,11 @@ func Mentions(text string) func(texts []byte) bool {
 
 // Erase erases the texts of all entries that are about a subject, and returns their number. An entry
 // with a fault that may be about it is a *trail.Break.
-func Erase(tx *bolt.Tx, subject string) (erased int, err error) {
+func Erase(tx *capture.Tx, subject string) (erased int, err error) {
 	texts := tx.Bucket(textsBucket)
 	for from, more := uint64(0), true; more; {
 		var entries []trail.Entry
-		if entries, more, err = Page(tx, &from, Mentions(subject)); err != nil {
+		if entries, more, err = Page(tx.Tx, &from, Mentions(subject)); err != nil {
 			return erased, err
 		}
 		for _, e := range entries {
