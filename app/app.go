@@ -21,6 +21,7 @@ import (
 	"stint/server/access"
 	"stint/server/rls"
 	"stint/server/rls/transport"
+	"stint/store/redis/recordlog"
 	"stint/telemetry"
 )
 
@@ -49,7 +50,8 @@ type App struct {
 	envoy         *telemetry.EnvoyStats // nil: not configured
 	grpcServer    *transport.Server     // server of grpc; nil: it is not opened
 	book          *book.Book
-	records       *records.File // nil: not configured
+	records       *records.File  // nil: not configured
+	recordLog     *recordlog.Log // nil: the records are not shared
 
 	phase  atomic.Int32
 	phases sync.Mutex         // held while the listeners learn of a change
@@ -107,6 +109,7 @@ func New(config settings.Config) (*App, error) {
 	if err = a.openRecords(); err != nil {
 		a.stores.close()
 		a.closeBook()
+		a.closeRecords()
 		return nil, err
 	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
@@ -124,6 +127,9 @@ func New(config settings.Config) (*App, error) {
 	a.metrics.Gossip(a.stores.gossipStats)
 	a.metrics.Load(a.gauges.Load)
 	a.metrics.Catalog(a.catalogStats)
+	if a.records != nil {
+		a.metrics.Records(a.recordsStats)
+	}
 	a.limiter = limiter.New(a.stores.chain(), table, limiter.Options{
 		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
 		DenyUnmatched: config.DeniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.DeniesUnmatched()}).Report,
@@ -213,6 +219,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.watchAccess(background)
 	a.sendStats(background)
 	a.watchCatalog(background)
+	a.followRecords(background)
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
 	}

@@ -59,6 +59,8 @@ func (a *App) status() httpapi.Status {
 		s.Reason = phaseNames[phase]
 	case a.stores.alone():
 		s.Reason = "gossip: found no other node"
+	case a.lacksRecords():
+		s.Reason = "records: not read from Redis yet"
 	default:
 		s.Ready = true
 	}
@@ -71,7 +73,9 @@ func (a *App) status() httpapi.Status {
 }
 
 // ready reports whether clients should send calls here.
-func (a *App) ready() bool { return a.phase.Load() == running && !a.stores.alone() }
+func (a *App) ready() bool {
+	return a.phase.Load() == running && !a.stores.alone() && !a.lacksRecords()
+}
 
 // readyChanged passes to the listeners whether clients should send calls. When the service has begun
 // to stop, it does nothing: the listeners then report so already.

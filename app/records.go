@@ -1,26 +1,108 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"os"
+	"time"
 
+	"stint/internal/system"
 	"stint/records"
+	"stint/store/redis/recordlog"
+	"stint/telemetry"
 )
 
-// openRecords opens the records, if they are configured.
+// logHeadEvery is the time between two messages with the head of the audit trail.
+const logHeadEvery = time.Hour
+
+// openRecords opens the records, if they are configured. It does not connect to Redis.
 func (a *App) openRecords() error {
-	if a.config.Records == "" {
+	c := &a.config
+	if c.Records == "" {
 		return nil
 	}
-	file, err := records.Open(a.config.Records, records.Options{TrustedProxies: a.config.Proxies()})
+	path, setting := c.Records, "records"
+	options := records.Options{TrustedProxies: c.Proxies()}
+	if c.SharesRecords() {
+		log, err := recordlog.Open(c.Records, c.Namespace)
+		if err != nil {
+			return c.RecordsError(err)
+		}
+		a.recordLog = log
+		path, setting = c.RecordsCopyPath(a.state)
+		options.Log, options.Node, options.LogHint, options.Logger = log, nodeName(), redisHint, a.log
+	}
+	file, err := records.Open(path, options)
 	if fault, ok := errors.AsType[*records.Error](err); ok {
-		return a.config.Fault("records", fault.Error(), fault.Hint)
+		return c.Fault(setting, fault.Error(), fault.Hint)
 	}
 	a.records = file
 	return err
 }
 
+// nodeName returns the name of this node for others.
+func nodeName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "node"
+	}
+	return name
+}
+
+// followRecords keeps the records up to date with Redis, and logs the head of the audit trail, until
+// ctx is done.
+func (a *App) followRecords(ctx context.Context) {
+	if a.records == nil {
+		return
+	}
+	a.group.Go(func() { a.records.Follow(ctx) })
+	if a.lacksRecords() {
+		a.log.Warn("not ready: this node has no copy of the records yet, and reads them from Redis", "hint", "if this lasts, check that it reaches the Redis of --records")
+		a.group.Go(func() {
+			select {
+			case <-a.records.Known():
+				a.readyChanged()
+			case <-ctx.Done():
+			}
+		})
+	}
+	a.logRecords()
+	a.group.Go(func() { system.Every(ctx, logHeadEvery, a.logRecords) })
+}
+
+// lacksRecords reports whether this is a new node that has not read the shared records yet. It would
+// let banned clients pass, and refuse API keys.
+func (a *App) lacksRecords() bool {
+	if a.records == nil {
+		return false
+	}
+	select {
+	case <-a.records.Known():
+		return false
+	default:
+		return true
+	}
+}
+
+// logRecords logs the head of the audit trail, so that operators see later whether its end was cut off.
+func (a *App) logRecords() {
+	number, hash := a.records.Head()
+	s := a.records.Status(time.Now())
+	a.log.Info("head of the audit trail", "entry", number, "hash", hash, "revision", s.Revision, "age", s.Age.Round(time.Second).String())
+}
+
+// recordsStats returns the numbers of the records for metrics.
+func (a *App) recordsStats() telemetry.RecordsStats {
+	s := a.records.Status(time.Now())
+	number, hash := a.records.Head()
+	return telemetry.RecordsStats{Revision: s.Revision, Age: s.Age.Seconds(), Available: s.Error == "", Audited: number, Head: hash}
+}
+
 // closeRecords closes the records.
 func (a *App) closeRecords() {
+	if a.recordLog != nil {
+		a.recordLog.Close()
+	}
 	if a.records == nil {
 		return
 	}

@@ -58,9 +58,14 @@ type Config struct {
 
 	// Records (records) is a file of what operators set for single clients while the service runs:
 	// subjects, overrides, bans and API keys; see package records. The service creates it if it does
-	// not exist, in an existing folder; only one service at a time may use it. Empty, the default:
-	// there are none.
+	// not exist, in an existing folder; only one service at a time may use it. Or it is the URL of a
+	// Redis or Valkey by which nodes share the records; see docs/redis-operation.md. Empty, the
+	// default: there are none.
 	Records string
+
+	// RecordsCopy (records-copy) is the file of this node's copy of shared records, from which it
+	// decides; only one service at a time may use it. Empty, the default: records.db beside State.
+	RecordsCopy string
 
 	// RulesMerge (rules-merge) lets several files have descriptors of one domain; off by default: a
 	// domain in two files is an error.
@@ -341,6 +346,9 @@ func (c *Config) Check() error {
 		return c.Fault("remember-refusals-for", "must be at least 1ms", "write a time such as 1s, or remember-refusals: false")
 	}
 	if err := errors.Join(c.checkTLS(), c.RLS.check(c), c.Stats.check(c), c.Gossip.check(c)); err != nil {
+		return err
+	}
+	if err := c.checkRecords(); err != nil {
 		return err
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
