@@ -149,8 +149,33 @@ var layers = []layer{
 		"an audit trail is verified without knowing what it is about, and where it is kept",
 	},
 	{
+		[]string{"records/dbfault"},
+		[]string{"internal/..."},
+		"a file with a fault is a fault whatever is in it",
+	},
+	{
+		[]string{"records/shared"},
+		nil,
+		"the log by which nodes share records knows bytes alone, so that any server can keep it",
+	},
+	{
+		[]string{"records/capture"},
+		[]string{"records/shared"},
+		"what a transaction writes is recorded without knowing what it means",
+	},
+	{
+		[]string{"records/replication"},
+		[]string{".", "records/capture", "records/shared", "internal/..."},
+		"copies are kept the same without knowing what is in them, and which server has the log",
+	},
+	{
+		[]string{"store/redis/recordlog"},
+		[]string{".", "records/shared", "store/redis/connect"},
+		"the log of records in Redis knows numbers, hashes and bytes, no record",
+	},
+	{
 		[]string{"records/trailfile"},
-		[]string{"records/trail"},
+		[]string{"records/trail", "records/capture"},
 		"an audit trail is kept in a file without knowing what it is about",
 	},
 	{
@@ -241,7 +266,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings"},
 		[]string{
-			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "load", "records", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -257,7 +282,7 @@ var layers = []layer{
 }
 
 // forTests are the packages that the tests of any package may import in addition.
-var forTests = []string{".", "migrate", "rule/rulefile", "store/memory", "store/storetest", "store/storetest/*", "internal/..."}
+var forTests = []string{".", "migrate", "rule/rulefile", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/..."}
 
 // importDirection reports imports that point upwards or sideways, and packages without a layer.
 func importDirection(t *tree) []fault {
