@@ -180,7 +180,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"records/outcomes"},
-		[]string{"records/checked"},
+		[]string{"records/capture", "records/checked"},
 		"outcomes of changes are kept without knowing what was changed",
 	},
 	{
