@@ -315,6 +315,26 @@ func TestSharedRedisLosesData(t *testing.T) {
 	}
 }
 
+// Redis has lost everything, and a new node makes a change at once: it waits for a node that has the
+// records.
+func TestSharedNewNodeWaits(t *testing.T) {
+	server := testkit.StartRedis(t)
+	old := fleet(t, server.URL(), 1)[0]
+	old.write(subject, ban)
+	agree(t, old)
+	old.stop()
+	server.Do("FLUSHALL")
+	fresh := share(t, server.URL(), filepath.Join(t.TempDir(), "new"))
+	var starting sync.WaitGroup
+	starting.Go(func() { old.start() })
+	fresh.write(banned)
+	starting.Wait()
+	agree(t, old, fresh)
+	if m := contentOf(t, fresh.File); len(m) != 3 {
+		t.Errorf("%v", m)
+	}
+}
+
 // Redis is restored from an older copy: the nodes append what it lost.
 func TestSharedOlderCopy(t *testing.T) {
 	server := testkit.StartRedis(t, "--enable-debug-command", "yes")
