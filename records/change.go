@@ -73,7 +73,8 @@ var (
 )
 
 // Apply makes a change. When it returns without an error, the change is on disk and in force. If it returns an
-// error, an [*Error] or that of ctx, nothing has changed.
+// error, an [*Error] or that of ctx, nothing has changed, unless stint.ErrUnknown is a cause too (see
+// [ErrUnavailable]).
 func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return Outcome{}, err

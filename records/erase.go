@@ -30,7 +30,8 @@ type Erased struct {
 // the texts of all entries of the audit trail that are about the subject, and adds one that does not
 // name it. The texts of saved outcomes that name the subject are erased too; an outcome whose
 // idempotency key contains its name is forgotten. Then Erase overwrites what the file no longer uses,
-// so that nothing of the subject is left in it, nor of other records that were deleted earlier.
+// so that nothing of the subject is left in it, nor of other records that were deleted earlier. Nodes
+// that share the records do the same within some seconds.
 //
 // Not erased are overrides with a pattern that matches the subject, and texts of other records that
 // mention it. Backups, snapshots and blocks that a disk keeps by itself are out of reach.

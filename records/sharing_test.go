@@ -238,7 +238,7 @@ func TestSharedWithoutRedis(t *testing.T) {
 		}
 		close(done)
 		decisions.Wait()
-		if decided.Load() == 0 || slowest.Load() > int64(time.Second) {
+		if decided.Load() == 0 || slowest.Load() > int64(deadline) {
 			t.Errorf("%s: %d decisions, the slowest took %v", name, decided.Load(), time.Duration(slowest.Load()))
 		}
 		outage.end()
