@@ -392,10 +392,19 @@ func TestSharedHistoriesDiffer(t *testing.T) {
 // A node that was away for longer than the log reaches back, and a new one, read the whole state.
 // Meanwhile changes go on.
 func TestSharedJoin(t *testing.T) {
-	records := 100_000
-	if testing.Short() {
-		records = 5_000
-	}
+	t.Run("few", func(t *testing.T) { join(t, 5_000) })
+	t.Run("many", func(t *testing.T) {
+		testkit.Long(t)
+		records := 100_000
+		if testkit.Race { // ten times as slow
+			records = 10_000
+		}
+		join(t, records)
+	})
+}
+
+func join(t *testing.T, records int) {
+	t.Helper()
 	server := testkit.StartRedis(t)
 	nodes := fleet(t, server.URL(), 2)
 	nodes[1].write(subject)
@@ -445,8 +454,10 @@ func TestSharedJoin(t *testing.T) {
 	close(stop)
 	writers.Wait()
 	agree(t, append(nodes, joined)...)
-	if _, err := os.Stat(nodes[1].path + ".sync"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the new file is left: %v", err)
+	for _, left := range []string{nodes[1].path + ".sync", nodes[1].path + ".lost", joined.path + ".lost"} {
+		if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", left, err)
+		}
 	}
 	nodes[1].restart() // the new file is complete on disk
 	agree(t, append(nodes, joined)...)
