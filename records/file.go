@@ -292,7 +292,7 @@ func (f *File) All(kind Kind) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var after []byte
 		for {
-			entries, err := f.pageOf(kind, &after)
+			entries, err := f.pageOf(kind, &after, page)
 			for _, e := range entries {
 				if !yield(e, nil) {
 					return
@@ -309,8 +309,14 @@ func (f *File) All(kind Kind) iter.Seq2[Entry, error] {
 	}
 }
 
+// Page returns the records of a kind that follow a name, in the order of names, and at most that many.
+func (f *File) Page(kind Kind, after string, most int) ([]Entry, error) {
+	name := []byte(after)
+	return f.pageOf(kind, &name, most)
+}
+
 // pageOf returns the records that follow a name, and sets the name to the last of them.
-func (f *File) pageOf(kind Kind, after *[]byte) (entries []Entry, err error) {
+func (f *File) pageOf(kind Kind, after *[]byte, most int) (entries []Entry, err error) {
 	err = f.view(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketOf(kind))
 		if b == nil {
@@ -321,7 +327,7 @@ func (f *File) pageOf(kind Kind, after *[]byte) (entries []Entry, err error) {
 		if name != nil && bytes.Equal(name, *after) {
 			name, value = c.Next()
 		}
-		for ; name != nil && len(entries) < page; name, value = c.Next() {
+		for ; name != nil && len(entries) < most; name, value = c.Next() {
 			e, err := f.decodeEntry(kind, name, value)
 			if err != nil {
 				return err

@@ -56,6 +56,16 @@ type checks struct {
 	force   bool           // accept bans of many clients
 }
 
+// Check returns a record as the file would store it, or its first fault. It does not compare the
+// record with others.
+func (f *File) Check(r Record, force bool, now time.Time) (Record, error) {
+	r, fault := r.check(&checks{now: now, trusted: f.options.TrustedProxies, force: force})
+	if fault != nil {
+		return nil, fault
+	}
+	return r, nil
+}
+
 // The longest texts of a record, in bytes.
 const (
 	MaxSubject = 1 << 10 // a subject or a pattern

@@ -1,0 +1,110 @@
+package codec
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+)
+
+// Errors of a row of CSV.
+var (
+	errCut   = errors.New("the file ends within a line")
+	errQuote = errors.New("a double quote inside a cell")
+	errLong  = errors.New("a line that is too long")
+)
+
+// rows reads CSV as in RFC 4180. Unlike package encoding/csv it keeps every byte of a quoted cell,
+// a carriage return too.
+type rows struct {
+	in   *bufio.Reader
+	line int // of the row read last, from 1
+	next int // of the next row
+}
+
+// read returns the cells of the next row; io.EOF after the last one.
+func (r *rows) read() ([]string, error) {
+	r.line = r.next
+	var cells []string
+	var cell strings.Builder
+	quoted, closed := false, false // inside quotes; after the closing one
+	for size := 0; ; size++ {
+		c, err := r.in.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF) && size == 0:
+			return nil, io.EOF
+		case errors.Is(err, io.EOF):
+			return nil, errCut
+		case err != nil:
+			return nil, err
+		case size > maxLine:
+			return nil, errLong
+		case c == '\n':
+			r.next++
+		}
+		switch {
+		case quoted && c == '"':
+			quoted, closed = false, true
+		case quoted:
+			cell.WriteByte(c)
+		case c == '"' && closed: // two stand for one
+			cell.WriteByte(c)
+			quoted, closed = true, false
+		case c == '"' && cell.Len() == 0:
+			quoted = true
+		case c == '"':
+			return nil, errQuote
+		case c == ',', c == '\n':
+			cells = append(cells, cell.String())
+			cell.Reset()
+			closed = false
+			if c == '\n' {
+				return cells, nil
+			}
+		case c == '\r' && r.before('\n'):
+		case closed:
+			return nil, errQuote
+		default:
+			cell.WriteByte(c)
+		}
+	}
+}
+
+// before reports whether c is the next byte.
+func (r *rows) before(c byte) bool {
+	next, err := r.in.Peek(1)
+	return err == nil && next[0] == c
+}
+
+// appendCell appends a cell, in quotes where it needs them.
+func appendCell(line []byte, cell string) []byte {
+	if !strings.ContainsAny(cell, ",\"\r\n") {
+		return append(line, cell...)
+	}
+	line = append(line, '"')
+	line = append(line, strings.ReplaceAll(cell, `"`, `""`)...)
+	return append(line, '"')
+}
+
+// isFormula reports whether a spreadsheet takes a cell for a formula, or would without the
+// apostrophes at its beginning.
+func isFormula(cell string) bool {
+	rest := strings.TrimLeft(cell, "'")
+	return rest != "" && strings.IndexByte("=+-@\t\r", rest[0]) >= 0
+}
+
+// guard returns a text as a cell that is no formula.
+func guard(cell string) string {
+	if isFormula(cell) {
+		return "'" + cell
+	}
+	return cell
+}
+
+// unguard returns the text of which guard made a cell.
+func unguard(cell string) string {
+	if isFormula(cell) {
+		return strings.TrimPrefix(cell, "'")
+	}
+	return cell
+}

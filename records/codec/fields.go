@@ -1,0 +1,340 @@
+package codec
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stint/internal/jsonbody"
+	"stint/internal/text"
+	"stint/records"
+	"stint/records/apikey"
+)
+
+// Fields are the fields of a record of any kind as they are written: times as in RFC 3339, lengths
+// of time such as 1m, hashes in hexadecimal digits. Empty fields are left out.
+type Fields struct {
+	Record     string   `json:"record,omitempty"` // the kind of the record; only in files
+	Hash       string   `json:"hash,omitempty"`
+	Last       string   `json:"last,omitempty"`
+	Subject    string   `json:"subject,omitempty"`
+	Pattern    string   `json:"pattern,omitempty"`
+	Address    string   `json:"address,omitempty"`
+	Network    string   `json:"network,omitempty"`
+	Rule       string   `json:"rule,omitempty"`
+	Kind       string   `json:"kind,omitempty"`
+	Plan       string   `json:"plan,omitempty"`
+	Groups     []string `json:"groups,omitempty"`
+	Notes      string   `json:"notes,omitempty"`
+	Subscribed string   `json:"subscribed,omitempty"`
+	PlanUntil  string   `json:"plan_until,omitempty"`
+	Requests   uint32   `json:"requests,omitempty"`
+	Per        string   `json:"per,omitempty"`
+	Burst      uint32   `json:"burst,omitempty"`
+	Unlimited  bool     `json:"unlimited,omitempty"`
+	Replaces   string   `json:"replaces,omitempty"`
+	ReplacedBy string   `json:"replaced_by,omitempty"`
+	Until      string   `json:"until,omitempty"`
+	Why        string   `json:"why,omitempty"`
+}
+
+// column is a field by name.
+type column struct {
+	name string
+	of   func(f *Fields) any // a *string, *uint32, *bool or *[]string
+}
+
+// columns are all fields but the kind of the record, in the order of CSV files.
+var columns = []column{
+	{"hash", func(f *Fields) any { return &f.Hash }},
+	{"last", func(f *Fields) any { return &f.Last }},
+	{"subject", func(f *Fields) any { return &f.Subject }},
+	{"pattern", func(f *Fields) any { return &f.Pattern }},
+	{"address", func(f *Fields) any { return &f.Address }},
+	{"network", func(f *Fields) any { return &f.Network }},
+	{"rule", func(f *Fields) any { return &f.Rule }},
+	{"kind", func(f *Fields) any { return &f.Kind }},
+	{"plan", func(f *Fields) any { return &f.Plan }},
+	{"groups", func(f *Fields) any { return &f.Groups }},
+	{"notes", func(f *Fields) any { return &f.Notes }},
+	{"subscribed", func(f *Fields) any { return &f.Subscribed }},
+	{"plan_until", func(f *Fields) any { return &f.PlanUntil }},
+	{"requests", func(f *Fields) any { return &f.Requests }},
+	{"per", func(f *Fields) any { return &f.Per }},
+	{"burst", func(f *Fields) any { return &f.Burst }},
+	{"unlimited", func(f *Fields) any { return &f.Unlimited }},
+	{"replaces", func(f *Fields) any { return &f.Replaces }},
+	{"replaced_by", func(f *Fields) any { return &f.ReplacedBy }},
+	{"until", func(f *Fields) any { return &f.Until }},
+	{"why", func(f *Fields) any { return &f.Why }},
+}
+
+// names are the fields of each kind.
+var names = map[records.Kind][]string{
+	records.Subjects:  {"subject", "kind", "plan", "groups", "notes", "subscribed", "plan_until"},
+	records.Overrides: {"subject", "pattern", "rule", "requests", "per", "burst", "unlimited", "until", "why"},
+	records.Bans:      {"subject", "address", "network", "until", "why"},
+	records.APIKeys:   {"hash", "last", "subject", "replaces", "replaced_by", "until", "why"},
+}
+
+// Kinds are all kinds, in the order of files.
+var Kinds = []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys}
+
+// Names returns the names of the fields of a kind.
+func Names(kind records.Kind) []string { return slices.Clone(names[kind]) }
+
+// of returns a pointer to the field of that name; nil if there is none.
+func (f *Fields) of(name string) any {
+	for i := range columns {
+		if columns[i].name == name {
+			return columns[i].of(f)
+		}
+	}
+	return nil
+}
+
+// ReadJSON reads the value of a field.
+func (f *Fields) ReadJSON(s *jsonbody.Scanner, name string) *jsonbody.Fault {
+	switch to := f.of(name).(type) {
+	case *string:
+		read, fault := s.Text()
+		*to = strings.Clone(read) // s changes its bytes
+		return fault
+	case *uint32:
+		read, fault := s.Whole("write a whole number")
+		*to = read
+		return fault
+	case *bool:
+		read, fault := s.Truth()
+		*to = read
+		return fault
+	case *[]string:
+		_, fault := s.Array(func(int) *jsonbody.Fault {
+			read, fault := s.Text()
+			*to = append(*to, strings.Clone(read))
+			return fault
+		})
+		return fault
+	}
+	return jsonbody.Bad("", "unknown field "+text.Quote(name), "leave it out")
+}
+
+// Of returns the fields of a record.
+func Of(r records.Record) Fields {
+	switch r := r.(type) {
+	case records.Subject:
+		return Fields{
+			Subject: r.Name, Kind: string(r.Kind), Plan: r.Plan, Groups: r.Groups, Notes: r.Notes,
+			Subscribed: writeTime(r.Subscribed), PlanUntil: writeTime(r.PlanUntil),
+		}
+	case records.Override:
+		f := Fields{Rule: r.Rule, Requests: r.Requests, Burst: r.Burst, Unlimited: r.Unlimited, Until: writeTime(r.Until), Why: r.Why}
+		if r.Per != 0 {
+			f.Per = text.FormatDuration(r.Per)
+		}
+		if r.IsPattern() {
+			f.Pattern = r.Target
+		} else {
+			f.Subject = r.Target
+		}
+		return f
+	case records.Ban:
+		f := Fields{Subject: r.Subject, Until: writeTime(r.Until), Why: r.Why}
+		switch n := r.Network; {
+		case !n.IsValid():
+		case n.IsSingleIP():
+			f.Address = n.Addr().String()
+		default:
+			f.Network = n.String()
+		}
+		return f
+	case records.APIKey:
+		return Fields{
+			Hash: r.Hash.String(), Last: r.Last, Subject: r.Subject, Replaces: writeHash(r.Replaces),
+			ReplacedBy: writeHash(r.ReplacedBy), Until: writeTime(r.Until), Why: r.Why,
+		}
+	}
+	return Fields{}
+}
+
+func writeTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func writeHash(h apikey.Hash) string {
+	if h == (apikey.Hash{}) {
+		return ""
+	}
+	return h.String()
+}
+
+// Read returns the record with these fields. Only what they cannot express is a fault here;
+// [records.File] checks the rest. now is for ends such as 1h.
+func (f *Fields) Read(kind records.Kind, now time.Time) (records.Record, *jsonbody.Fault) {
+	until, fault := Until("until", f.Until, now)
+	if fault != nil {
+		return nil, fault
+	}
+	switch kind {
+	case records.Subjects:
+		return f.subject(now)
+	case records.Overrides:
+		return f.override(until)
+	case records.Bans:
+		return f.ban(until)
+	case records.APIKeys:
+		return f.key(until)
+	}
+	return nil, jsonbody.Bad("record", text.Quote(string(kind))+" is no kind of record", "write subject, override, ban or key")
+}
+
+func (f *Fields) subject(now time.Time) (records.Record, *jsonbody.Fault) {
+	s := records.Subject{Name: f.Subject, Kind: records.SubjectKind(f.Kind), Plan: f.Plan, Groups: f.Groups, Notes: f.Notes}
+	var fault *jsonbody.Fault
+	if s.PlanUntil, fault = Until("plan_until", f.PlanUntil, now); fault != nil || f.Subscribed == "" {
+		return s, fault
+	}
+	var err error
+	if s.Subscribed, err = time.Parse(time.RFC3339, f.Subscribed); err != nil {
+		return nil, jsonbody.Bad("subscribed", text.Quote(f.Subscribed)+" is not a time", "write it as in RFC 3339, such as 2026-01-31T00:00:00Z")
+	}
+	return s, nil
+}
+
+func (f *Fields) override(until time.Time) (records.Record, *jsonbody.Fault) {
+	o := records.Override{
+		Target: f.Subject, Rule: f.Rule, Requests: f.Requests, Burst: f.Burst, Unlimited: f.Unlimited, Until: until, Why: f.Why,
+	}
+	switch {
+	case f.Subject != "" && f.Pattern != "":
+		return nil, jsonbody.Bad("pattern", "there is also a subject", "leave out one of them")
+	case strings.Contains(f.Subject, "*"):
+		return nil, jsonbody.Bad("subject", text.Quote(f.Subject)+" has a star", "name one subject, or write it as pattern")
+	case f.Pattern != "" && !strings.Contains(f.Pattern, "*"):
+		return nil, jsonbody.Bad("pattern", text.Quote(f.Pattern)+" has no star", "write it as subject, or add a star")
+	case f.Pattern != "":
+		o.Target = f.Pattern
+	}
+	if f.Per != "" {
+		var err error
+		if o.Per, err = text.ParseDuration(f.Per); err != nil {
+			return nil, jsonbody.Bad("per", fmt.Sprintf("%s: %v", text.Quote(f.Per), err), "write a duration such as 1m or 1d")
+		}
+	}
+	return o, nil
+}
+
+func (f *Fields) ban(until time.Time) (records.Record, *jsonbody.Fault) {
+	b := records.Ban{Subject: f.Subject, Until: until, Why: f.Why}
+	network, field := f.Network, "network"
+	if f.Address != "" {
+		if network != "" {
+			return nil, jsonbody.Bad("network", "there is also an address", "make two bans")
+		}
+		network, field = f.Address, "address"
+	}
+	if network == "" {
+		return b, nil
+	}
+	var err error
+	if b.Network, err = records.ParseNetwork(network); err != nil {
+		return nil, jsonbody.Bad(field, text.Quote(network)+" is neither a network nor an address", "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7")
+	}
+	if field == "address" && strings.Contains(network, "/") {
+		return nil, jsonbody.Bad(field, text.Quote(network)+" is a network", "write it as network")
+	}
+	return b, nil
+}
+
+func (f *Fields) key(until time.Time) (records.Record, *jsonbody.Fault) {
+	k := records.APIKey{Last: f.Last, Subject: f.Subject, Until: until, Why: f.Why}
+	for _, h := range []struct {
+		name, text string
+		to         *apikey.Hash
+	}{{"hash", f.Hash, &k.Hash}, {"replaces", f.Replaces, &k.Replaces}, {"replaced_by", f.ReplacedBy, &k.ReplacedBy}} {
+		if h.text == "" {
+			continue
+		}
+		if err := h.to.UnmarshalText([]byte(h.text)); err != nil {
+			// The text may be a key: it is not shown.
+			return nil, jsonbody.Bad(h.name, "not the hash of an API key", "write the 64 hexadecimal digits of its SHA-256")
+		}
+	}
+	return k, nil
+}
+
+// Until returns the end of a record: a time as in RFC 3339, or the length of time from now until
+// then, such as 1h, 7d or 2w. It is the zero time for "".
+func Until(field, written string, now time.Time) (time.Time, *jsonbody.Fault) {
+	if written == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, written); err == nil {
+		return at, nil
+	}
+	d, err := text.ParseDuration(written)
+	if err != nil {
+		return time.Time{}, jsonbody.Bad(field, text.Quote(written)+" is neither a time nor a length of time", "write it such as 2030-01-31T12:00:00Z, 1h, 7d or 2w")
+	}
+	return now.Add(d), nil
+}
+
+// set reads a field from a cell of a table.
+func (f *Fields) set(name, cell string) *jsonbody.Fault {
+	if cell == "" {
+		return nil
+	}
+	switch to := f.of(name).(type) {
+	case *string:
+		*to = cell
+	case *[]string:
+		*to = strings.Split(cell, "\n")
+	case *uint32:
+		n, err := strconv.ParseUint(cell, 10, 32)
+		if err != nil {
+			return jsonbody.Bad(name, text.Quote(cell)+" is not a whole number from 0 to 4294967295", "correct it, or leave it empty")
+		}
+		*to = uint32(n)
+	case *bool:
+		on, err := strconv.ParseBool(cell)
+		if err != nil {
+			return jsonbody.Bad(name, text.Quote(cell)+" is neither true nor false", "correct it, or leave it empty")
+		}
+		*to = on
+	}
+	return nil
+}
+
+// cell returns a field as a cell of a table.
+func (f *Fields) cell(name string) string {
+	switch from := f.of(name).(type) {
+	case *string:
+		return *from
+	case *[]string:
+		return strings.Join(*from, "\n")
+	case *uint32:
+		if *from != 0 {
+			return strconv.FormatUint(uint64(*from), 10)
+		}
+	case *bool:
+		if *from {
+			return "true"
+		}
+	}
+	return ""
+}
+
+// JSON returns the fields as one line of JSON.
+func (f *Fields) JSON() []byte {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(f) // cannot fail: only texts and numbers
+	return []byte(out.String())
+}
