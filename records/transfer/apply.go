@@ -144,7 +144,7 @@ func (p *plan) flush(ctx context.Context, result *records.Outcome) error {
 		return nil
 	}
 	change := p.o.Change
-	change.Edits, change.IdempotencyKey = p.edits, ""
+	change.Edits, change.IdempotencyKey, change.Import = p.edits, "", true
 	if p.started {
 		change.IfMatch = 0 // its own changes follow each other
 	}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/sha256"
 	"net/http"
 	"strings"
@@ -49,29 +50,59 @@ func (g *Guard) Caller(r *http.Request) (Caller, bool) {
 }
 
 // Require returns a handler that answers 401 to unknown callers, and 403 to those without the role.
+// The handler can ask [CallerOf] and [Allow].
 func (g *Guard) Require(role Role, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, known := g.Caller(r)
-		if known && caller.Role >= role {
-			handler(w, r)
+		if !known {
+			problem, hint := "the admin token is missing or wrong", "send it as Authorization: Bearer TOKEN"
+			if g.Open() {
+				problem, hint = "this asks for an admin token always, and none is configured", "start the service with --admin-token-file FILE"
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
+			g.refuse(w, r, &jsonbody.Fault{Status: http.StatusUnauthorized, Code: jsonbody.Unauthorized, Problem: problem, Hint: hint})
 			return
 		}
-		f := &jsonbody.Fault{
-			Status: http.StatusUnauthorized, Code: jsonbody.Unauthorized,
-			Problem: "the admin token is missing or wrong", Hint: "send it as Authorization: Bearer TOKEN",
+		r = r.WithContext(context.WithValue(r.Context(), callKey{}, call{g, caller}))
+		if Allow(w, r, role, "this") {
+			handler(w, r)
 		}
-		switch {
-		case known:
-			f.Status, f.Code = http.StatusForbidden, jsonbody.Forbidden
-			f.Problem = caller.Name + " has the role " + caller.Role.String() + ", and this needs " + role.String()
-			f.Hint = "call it with a token of that role, or let --admin-access give " + caller.Name + " another role"
-		case g.Open():
-			f.Problem, f.Hint = "this asks for an admin token always, and none is configured", "start the service with --admin-token-file FILE"
-		}
-		g.Refused.ReportAt(r.URL.Path, web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
-		if !known {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
-		}
-		f.Write(w)
 	}
+}
+
+// call is a call that a guard let pass.
+type call struct {
+	guard  *Guard
+	caller Caller
+}
+
+// callKey is the key of the call in the context of its request.
+type callKey struct{}
+
+// CallerOf returns who sent a call that a Guard let pass. It returns false if no guard was asked,
+// because everybody who reaches the listener may do everything there.
+func CallerOf(ctx context.Context) (Caller, bool) {
+	c, ok := ctx.Value(callKey{}).(call)
+	return c.caller, ok
+}
+
+// Allow reports whether the caller has a role for what, such as "a ban". Otherwise it answers 403. It
+// allows everything if no guard was asked.
+func Allow(w http.ResponseWriter, r *http.Request, role Role, what string) bool {
+	c, ok := r.Context().Value(callKey{}).(call)
+	if !ok || c.caller.Role >= role {
+		return true
+	}
+	c.guard.refuse(w, r, &jsonbody.Fault{
+		Status: http.StatusForbidden, Code: jsonbody.Forbidden,
+		Problem: c.caller.Name + " has the role " + c.caller.Role.String() + ", and " + what + " needs " + role.String(),
+		Hint:    "call it with a token of that role, or let --admin-access give " + c.caller.Name + " another role",
+	})
+	return false
+}
+
+// refuse answers a call that may not pass, and logs it.
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, f *jsonbody.Fault) {
+	g.Refused.ReportAt(r.URL.Path, web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
+	f.Write(w)
 }

@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
+	"stint/server/resource"
 )
 
 // Path is the path of the API, which handles it and all paths below.
@@ -50,7 +50,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id, err := url.PathUnescape(strings.TrimPrefix(rest, "/"))
 	if err != nil || id == "" || rest[0] != '/' {
-		notFound("no rule has this path", "write "+Path+"/ and the id of a rule, with %2F for a slash").Write(w)
+		resource.NotFound("no rule has this path", "write "+Path+"/ and the id of a rule, with %2F for a slash").Write(w)
 		return
 	}
 	a.one(w, r, id)
@@ -64,7 +64,7 @@ func (a *api) all(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		a.load(w, r)
 	default:
-		refuse(w, r, "GET", "HEAD", "POST")
+		resource.RefuseMethod(w, r, "GET", "HEAD", "POST")
 	}
 }
 
@@ -78,7 +78,7 @@ func (a *api) one(w http.ResponseWriter, r *http.Request, id string) {
 	case http.MethodDelete:
 		a.remove(w, r, id)
 	default:
-		refuse(w, r, "GET", "HEAD", "PUT", "DELETE")
+		resource.RefuseMethod(w, r, "GET", "HEAD", "PUT", "DELETE")
 	}
 }
 
@@ -128,7 +128,7 @@ func (a *api) show(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 func missing(id string) *jsonbody.Fault {
-	return notFound("there is no rule "+text.Quote(id), "see GET "+Path+" for those there are")
+	return resource.NotFound("there is no rule "+text.Quote(id), "see GET "+Path+" for those there are")
 }
 
 func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
@@ -203,24 +203,14 @@ func (a *api) failed(w http.ResponseWriter, r *http.Request, err error) {
 	f.Write(w)
 }
 
-// tags matches a list of entity tags, or a star.
-var tags = regexp.MustCompile(`^\s*(\*|(W/)?"[^"]*"(\s*,\s*(W/)?"[^"]*")*)\s*$`)
-
 // precondition returns the precondition in the header of a change.
 func precondition(r *http.Request) (book.Precondition, *jsonbody.Fault) {
 	match, noneMatch := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
 	if match == nil && noneMatch == nil {
 		return nil, nil
 	}
-	for _, list := range match {
-		if !tags.MatchString(list) {
-			return nil, jsonbody.Bad("If-Match", "neither a star nor entity tags", "send the ETag of GET "+Path+"/{id} as it is, or leave the header out")
-		}
-	}
-	for _, list := range noneMatch {
-		if strings.TrimSpace(list) != "*" {
-			return nil, jsonbody.Bad("If-None-Match", "not a star", "send * where there must be no such rule, or leave the header out")
-		}
+	if f := resource.CheckTags(match, noneMatch, Path+"/{id}"); f != nil {
+		return nil, f
 	}
 	return func(present catalog.Rule, exists bool) bool {
 		if match != nil && !(exists && matches(match, &present, false)) {
@@ -234,18 +224,15 @@ func precondition(r *http.Request) (book.Precondition, *jsonbody.Fault) {
 // tags match too.
 func matches(lists []string, r *catalog.Rule, weak bool) bool {
 	own := ""
-	for _, list := range lists {
-		for item := range strings.SplitSeq(list, ",") {
-			item = strings.TrimSpace(item)
-			if weak {
-				item = strings.TrimPrefix(item, "W/")
-			}
-			if own == "" {
-				own = tag(r)
-			}
-			if item == "*" || item == own {
-				return true
-			}
+	for _, item := range resource.Tags(lists) {
+		if weak {
+			item = strings.TrimPrefix(item, "W/")
+		}
+		if own == "" {
+			own = tag(r)
+		}
+		if item == "*" || item == own {
+			return true
 		}
 	}
 	return false

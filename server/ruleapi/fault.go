@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 
 	"stint/internal/jsonbody"
-	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
@@ -28,20 +26,6 @@ type lineFault struct {
 // hashContext is the hash of the current rules.
 type hashContext struct {
 	Hash string `json:"hash"`
-}
-
-func notFound(problem, hint string) *jsonbody.Fault {
-	return &jsonbody.Fault{Status: http.StatusNotFound, Code: jsonbody.NotFound, Problem: problem, Hint: hint}
-}
-
-// refuse answers a method that a path does not support.
-func refuse(w http.ResponseWriter, r *http.Request, allowed ...string) {
-	list := strings.Join(allowed, ", ")
-	w.Header().Set("Allow", list)
-	(&jsonbody.Fault{
-		Status: http.StatusMethodNotAllowed, Code: jsonbody.Method,
-		Problem: text.Quote(r.Method) + " is not a method of this path", Hint: "use " + list,
-	}).Write(w)
 }
 
 // faultOf returns the fault for an error of a change.

@@ -5,30 +5,13 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"time"
 
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
+	"stint/server/resource"
 )
-
-// importTime is the timeout of an import: for receiving its body and sending its answer.
-const importTime = 10 * time.Minute
-
-// formats are the formats of an import by media type.
-var formats = map[string]book.Format{
-	"text/csv":                  book.CSV,
-	"application/jsonl":         book.JSONLines,
-	"application/x-ndjson":      book.JSONLines,
-	"application/x-jsonlines":   book.JSONLines,
-	"application/json-lines":    book.JSONLines,
-	"application/jsonlines":     book.JSONLines,
-	"application/ndjson":        book.JSONLines,
-	"application/x-json-stream": book.JSONLines,
-}
-
-const formatHint = "send text/csv or application/jsonl"
 
 // importAnswer is the result of an import.
 type importAnswer struct {
@@ -38,7 +21,7 @@ type importAnswer struct {
 
 // load imports the rules of a body.
 func (a *api) load(w http.ResponseWriter, r *http.Request) {
-	query, f := readQuery(r, "mode")
+	query, f := resource.Query(r, maxText, "mode")
 	if f != nil {
 		f.Write(w)
 		return
@@ -55,16 +38,16 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	format, ok := formats[kind]
-	if !ok {
-		wrongType(kind, formatHint).Write(w)
+	csv, f := resource.ImportType(r)
+	if f != nil {
+		f.Write(w)
 		return
 	}
-	until := time.Now().Add(importTime)
-	control := http.NewResponseController(w)
-	// An error means that the connection has no deadlines to extend.
-	_, _ = control.SetReadDeadline(until), control.SetWriteDeadline(until)
+	format := book.JSONLines
+	if csv {
+		format = book.CSV
+	}
+	resource.ExtendDeadlines(w)
 	body := http.MaxBytesReader(w, r.Body, maxImport)
 	n, err := a.book.Import(book.ReadRules("body", format, body), how)
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
@@ -104,15 +87,7 @@ func mustBeJSON(r *http.Request) *jsonbody.Fault {
 	case given == "", kind == "application/json", kind == "application/x-www-form-urlencoded":
 		return nil
 	}
-	return wrongType(given, "send application/json")
-}
-
-func wrongType(given, hint string) *jsonbody.Fault {
-	problem := "a body of the type " + text.Quote(given)
-	if given == "" {
-		problem = "a body without a type"
-	}
-	return &jsonbody.Fault{Status: http.StatusUnsupportedMediaType, Code: jsonbody.MediaType, Problem: problem, Hint: hint}
+	return resource.WrongType(given, "send application/json")
 }
 
 // readAll reads the body of one rule.
