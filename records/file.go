@@ -361,3 +361,14 @@ func (f *File) update(ctx context.Context, change func(*capture.Tx) error, publi
 		return nil
 	})
 }
+
+// Count returns the number of records of a kind. It reads all pages of their index.
+func (f *File) Count(kind Kind) (n int, err error) {
+	err = f.view(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketOf(kind)); b != nil {
+			n = b.Stats().KeyN
+		}
+		return nil
+	})
+	return n, err
+}

@@ -22,6 +22,9 @@ const (
 	MediaType    = "unsupported_media_type"
 	NoDecision   = "no_decision"
 	NotSaved     = "not_saved"
+	Conflict     = "conflict"
+	KeyReused    = "idempotency_key_reused"
+	Unavailable  = "unavailable"
 )
 
 // Fault is the reason why a request is refused.

@@ -338,3 +338,9 @@ func (f *Fields) JSON() []byte {
 	_ = e.Encode(f) // cannot fail: only texts and numbers
 	return []byte(out.String())
 }
+
+// CutOverride returns the target and the rule of the name of an override.
+func CutOverride(name string) (target, rule string) {
+	target, rule, _ = strings.Cut(name, "\n")
+	return target, rule
+}

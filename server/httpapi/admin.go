@@ -11,8 +11,11 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
+	"stint/rule"
 	"stint/server/access"
 	"stint/server/httpapi/inline"
+	"stint/server/httpapi/loads"
+	"stint/server/httpapi/pages"
 )
 
 // Status is the state of the process for /readyz and /v1/limits.
@@ -81,6 +84,15 @@ type AdminOptions struct {
 	// it was sent.
 	Rules http.Handler
 
+	// Records handles RecordPaths and all paths below; nil for no such paths. It receives the path as
+	// it was sent, and checks itself which callers may change something.
+	Records     http.Handler
+	RecordPaths []string
+
+	// OnReset is called before a limit is reset for a key, with the rule, the entries of the key and
+	// the state of the limit, which it can encode as JSON. A fault refuses the reset. It may be nil.
+	OnReset func(r *http.Request, rule string, key []rule.Entry, before any) *jsonbody.Fault
+
 	// Leases returns the store that lends units of a take's key to nodes, and the units that this
 	// process has; nil if no store lends units.
 	Leases func(*stint.Take) (LeaseStore, LocalLease)
@@ -143,10 +155,11 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	a.route(mux, "POST", "/v1/inspect", a.guarded(access.Read, a.inspect))
 	a.route(mux, "POST", "/v1/reset", a.guarded(access.Support, a.reset))
 	if options.Gauges != nil {
-		mux.HandleFunc("GET /v1/load", a.guarded(access.Read, a.loads))
+		api := &loads.API{Gauges: options.Gauges, Names: a.gauges, MaxBody: options.MaxBody, Log: options.Log}
+		mux.HandleFunc("GET /v1/load", a.guarded(access.Read, api.List))
 		mux.HandleFunc("/v1/load", refuse("GET, HEAD"))
-		mux.HandleFunc("GET /v1/load/{name...}", a.guarded(access.Read, a.showLoad))
-		mux.HandleFunc("PUT /v1/load/{name...}", a.guarded(access.Write, a.setLoad))
+		mux.HandleFunc("GET /v1/load/{name...}", a.guarded(access.Read, api.Show))
+		mux.HandleFunc("PUT /v1/load/{name...}", a.guarded(access.Write, api.Set))
 		mux.HandleFunc("/v1/load/{name...}", refuse("GET, HEAD, PUT"))
 	}
 	if options.Metrics != nil {
@@ -162,21 +175,38 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	return sameSite.Handler(a.onlyHosts(a.withRules(mux)))
 }
 
-// withRules passes the paths of rules directly to their handler, because the mux would normalize
-// the IDs in them.
-func (a *admin) withRules(others http.Handler) http.Handler {
-	if a.options.Rules == nil {
-		return others
+// gauges returns the names of the gauges that the current rules use.
+func (a *admin) gauges() []string {
+	if table := a.limiter.Table(); table != nil {
+		return table.Gauges()
 	}
-	show, change := a.guarded(access.Read, a.options.Rules.ServeHTTP), a.guarded(access.Write, a.options.Rules.ServeHTTP)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/rules" || strings.HasPrefix(r.URL.Path, "/v1/rules/") {
+	return nil
+}
+
+// withRules passes the paths of rules and records directly to their handlers, because the mux would
+// normalize the names in them.
+func (a *admin) withRules(others http.Handler) http.Handler {
+	look := func(h http.Handler) http.HandlerFunc { return a.guarded(access.Read, h.ServeHTTP) }
+	raw := map[string]http.HandlerFunc{}
+	if a.options.Rules != nil {
+		show, change := look(a.options.Rules), a.guarded(access.Write, a.options.Rules.ServeHTTP)
+		raw["/v1/rules"] = func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet || r.Method == http.MethodHead {
 				show(w, r)
 			} else {
 				change(w, r)
 			}
-			return
+		}
+	}
+	for _, path := range a.options.RecordPaths {
+		raw[path] = look(a.options.Records)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for path, handler := range raw {
+			if r.URL.Path == path || strings.HasPrefix(r.URL.Path, path+"/") {
+				handler(w, r)
+				return
+			}
 		}
 		others.ServeHTTP(w, r)
 	})
@@ -201,8 +231,8 @@ func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
 }
 
 // guardedPages serves the static pages; other paths are unknown.
-func (a *admin) guardedPages(read pages) http.HandlerFunc {
-	show := a.guarded(access.Read, func(w http.ResponseWriter, r *http.Request) { read.serve(w, r) })
+func (a *admin) guardedPages(read pages.Pages) http.HandlerFunc {
+	show := a.guarded(access.Read, func(w http.ResponseWriter, r *http.Request) { servePage(read, w, r) })
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := read[r.URL.Path]; ok {
 			show(w, r)

@@ -40,7 +40,7 @@ func (t *Traffic) carry(w http.ResponseWriter, r *http.Request) {
 		healthy(w, r, t.healthy())
 		return
 	}
-	if t.pages.serve(w, r) {
+	if servePage(t.pages, w, r) {
 		return
 	}
 	x := t.exchanges.Get().(*exchange)

@@ -66,11 +66,12 @@ func TestDecodersAreFrugal(t *testing.T) {
 		seeds = append(seeds, repeated(`{"load":0.`, "5", `,"ttl":"5s"}`, 5000, 1<<20-20)...)
 		seeds = append(seeds, repeated(`{"ttl":"`, "5s", `"}`, 5000, 500_000)...)
 		seeds = append(seeds, repeated(`{"`, "x", `"}`, 5000, 1<<20-20)...)
-		a := &admin{options: AdminOptions{Gauges: new(load.Gauges), MaxBody: MaxBody}}
+		a := &loads.API{Gauges: new(load.Gauges), Names: func() []string { return []string{"cpu"} }, MaxBody: MaxBody, Log: slog.New(slog.DiscardHandler)}
+		w := new(discard)
 		testkit.Frugal(t, seeds, func(input []byte) {
-			if f := a.readLoad(posted(input), "cpu"); f != nil {
-				f.Append(nil)
-			}
+			r := posted(input)
+			r.SetPathValue("name", "cpu")
+			a.Set(w, r)
 		})
 	})
 	t.Run("auth query", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"stint"
 	"stint/internal/jsonbody"
 	"stint/limiter"
+	"stint/rule"
 )
 
 // inspectAnswer is the answer to POST /v1/inspect.
@@ -106,6 +107,11 @@ func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	all := k.question.req.Descriptors
 	for i := range all {
 		k.question.req.Descriptors = all[i : i+1]
+		if f := a.noteReset(r, k); f != nil {
+			failed := failedReset{resetAnswer: answer, Unknown: []resetLimit{}}
+			failed.context(f, i, len(all)).Write(w)
+			return
+		}
 		if err := k.question.put(r.Context(), a.limiter, &k.verdict); err != nil {
 			failed := failedReset{resetAnswer: answer, Unknown: []resetLimit{}}
 			if errors.Is(err, stint.ErrUnknown) {
@@ -122,6 +128,30 @@ func (a *admin) reset(w http.ResponseWriter, r *http.Request) {
 	}
 	a.logReset(r, k, answer.Limits)
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
+}
+
+// noteReset calls OnReset for all limits of one descriptor.
+func (a *admin) noteReset(r *http.Request, k *work) *jsonbody.Fault {
+	if a.options.OnReset == nil {
+		return nil
+	}
+	q := &k.question
+	q.req.Op = stint.Ask
+	defer func() { q.req.Op = stint.Reset }()
+	if f := a.ask(r, k); f != nil {
+		return f
+	}
+	key := q.req.Descriptors[0].Entries
+	if q.limit != nil {
+		key = []rule.Entry{{Key: "key", Value: q.key}}
+	}
+	for i := range k.verdict.Asked {
+		one := inspectedOf(&k.verdict.Asked[i], q.limit, nil)
+		if f := a.options.OnReset(r, one.Rule, key, one); f != nil {
+			return f
+		}
+	}
+	return nil
 }
 
 // resetLimits returns the limits of a descriptor.
@@ -165,6 +195,11 @@ func (r *failedReset) fault(err error, at, of int) *jsonbody.Fault {
 	if len(r.Unknown) > 0 {
 		f.Problem += ", and the key may have been reset or not"
 	}
+	return r.context(f, at, of)
+}
+
+// context adds to a fault which descriptors were reset.
+func (r *failedReset) context(f *jsonbody.Fault, at, of int) *jsonbody.Fault {
 	if of > 1 {
 		f = f.In(fmt.Sprintf("descriptors[%d]", at))
 		if at == 0 {

@@ -12,6 +12,7 @@ import (
 	"stint/internal/text"
 	"stint/limiter"
 	"stint/server/httpapi/inline"
+	"stint/server/httpapi/pages"
 )
 
 // MaxBody is the default of the maximum size of a request body, in bytes.
@@ -82,7 +83,7 @@ type Traffic struct {
 	auth      *auth
 	json      http.Handler // handles JSONPath
 	healthy   func() bool  // answers HealthPath
-	pages     pages        // static pages
+	pages     pages.Pages  // static pages
 	maxBody   int
 	limits    inline.Cache
 	questions sync.Pool // of *work

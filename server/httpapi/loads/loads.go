@@ -1,9 +1,11 @@
-package httpapi
+// Package loads shows and sets the gauges of load: /v1/load and /v1/load/NAME.
+package loads
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,6 +17,14 @@ import (
 	"stint/load"
 	"stint/server/httpapi/inline"
 )
+
+// API handles the requests. Its fields must not be changed after the first one.
+type API struct {
+	Gauges  *load.Gauges
+	Names   func() []string // names of the gauges that the current rules use
+	MaxBody int             // maximum size of a body in bytes
+	Log     *slog.Logger
+}
 
 // loadsAnswer is the answer to GET /v1/load.
 type loadsAnswer struct {
@@ -42,17 +52,17 @@ const (
 	ttlHint  = `send how long the value is valid, such as "5s": two or three times the interval between updates`
 )
 
-// loads returns all gauges that rules use.
-func (a *admin) loads(w http.ResponseWriter, _ *http.Request) {
+// List returns all gauges that rules use.
+func (a *API) List(w http.ResponseWriter, _ *http.Request) {
 	answer := loadsAnswer{Gauges: []loadAnswer{}}
-	for _, name := range a.gauges() {
+	for _, name := range a.Names() {
 		answer.Gauges = append(answer.Gauges, a.gauge(name))
 	}
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
-// showLoad returns one gauge.
-func (a *admin) showLoad(w http.ResponseWriter, r *http.Request) {
+// Show returns the gauge that the path names.
+func (a *API) Show(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if f := a.checkGauge(name); f != nil {
 		f.Write(w)
@@ -61,8 +71,8 @@ func (a *admin) showLoad(w http.ResponseWriter, r *http.Request) {
 	jsonbody.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 
-// setLoad sets a gauge.
-func (a *admin) setLoad(w http.ResponseWriter, r *http.Request) {
+// Set sets the gauge that the path names.
+func (a *API) Set(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	f := a.checkGauge(name)
 	if f == nil {
@@ -72,22 +82,14 @@ func (a *admin) setLoad(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	a.options.Log.Debug("load set", "gauge", name, "peer", r.RemoteAddr)
+	a.Log.Debug("load set", "gauge", name, "peer", r.RemoteAddr)
 	jsonbody.WriteJSON(w, http.StatusOK, a.gauge(name))
 }
 
-// gauges returns the names of the gauges that the current rules use.
-func (a *admin) gauges() []string {
-	if table := a.limiter.Table(); table != nil {
-		return table.Gauges()
-	}
-	return nil
-}
-
 // gauge returns the value of a gauge.
-func (a *admin) gauge(name string) loadAnswer {
+func (a *API) gauge(name string) loadAnswer {
 	answer := loadAnswer{Gauge: name}
-	if value, fresh := a.options.Gauges.Load(name); fresh {
+	if value, fresh := a.Gauges.Load(name); fresh {
 		answer.Load = &value
 	}
 	return answer
@@ -95,8 +97,8 @@ func (a *admin) gauge(name string) loadAnswer {
 
 // checkGauge refuses a name that no rule uses: it is probably misspelled, and setting it would have
 // no effect.
-func (a *admin) checkGauge(name string) *jsonbody.Fault {
-	known := a.gauges()
+func (a *API) checkGauge(name string) *jsonbody.Fault {
+	known := a.Names()
 	if slices.Contains(known, name) {
 		return nil
 	}
@@ -112,13 +114,13 @@ func (a *admin) checkGauge(name string) *jsonbody.Fault {
 }
 
 // readLoad decodes the body and sets the gauge.
-func (a *admin) readLoad(r *http.Request, name string) *jsonbody.Fault {
+func (a *API) readLoad(r *http.Request, name string) *jsonbody.Fault {
 	if f := jsonbody.CheckType(r.Header.Get("Content-Type")); f != nil {
 		return f
 	}
-	body, err := jsonbody.Read(nil, r, a.options.MaxBody)
+	body, err := jsonbody.Read(nil, r, a.MaxBody)
 	if err != nil {
-		return jsonbody.ReadFault(err, a.options.MaxBody)
+		return jsonbody.ReadFault(err, a.MaxBody)
 	}
 	var value float64
 	var ttl time.Duration
@@ -143,7 +145,7 @@ func (a *admin) readLoad(r *http.Request, name string) *jsonbody.Fault {
 	case seen&hasTTL == 0:
 		return jsonbody.Bad("ttl", "missing", ttlHint)
 	}
-	err = a.options.Gauges.Set(name, value, ttl)
+	err = a.Gauges.Set(name, value, ttl)
 	if wrong, ok := errors.AsType[*load.Error](err); ok {
 		return jsonbody.Bad(wrong.Field, wrong.Problem, wrong.Hint)
 	}

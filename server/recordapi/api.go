@@ -1,0 +1,190 @@
+package recordapi
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"stint/internal/jsonbody"
+	"stint/records"
+	"stint/server/access"
+	"stint/server/resource"
+)
+
+// Paths are the paths of the API, which handles them and all paths below.
+var Paths = []string{"/v1/records", "/v1/subjects", "/v1/overrides", "/v1/bans", "/v1/keys", "/v1/audit"}
+
+// api handles the requests.
+type api struct {
+	file *records.File
+	log  *slog.Logger
+}
+
+// New returns the handler of [Paths]. It logs each change to log, which may be nil. The caller must
+// restrict access to it, with an [access.Guard] for the role read.
+func New(f *records.File, log *slog.Logger) http.Handler {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &api{file: f, log: log}
+}
+
+// collection is a kind of records on its path.
+type collection struct {
+	kind   records.Kind
+	path   string
+	change access.Role // who may change its records at all
+}
+
+var collections = map[string]collection{
+	"subjects":  {records.Subjects, "/v1/subjects", access.Write},
+	"overrides": {records.Overrides, "/v1/overrides", access.Support},
+	"bans":      {records.Bans, "/v1/bans", access.Support},
+	"keys":      {records.APIKeys, "/v1/keys", access.Write},
+}
+
+// ServeHTTP handles a request. It splits the path as it was sent and then decodes the escapes, so
+// that names can have slashes.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	first, rest, more := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/v1/"), "/")
+	c, isKind := collections[first]
+	switch {
+	case first == "records":
+		a.whole(w, r, rest, more)
+	case first == "audit":
+		a.audit(w, r, rest, more)
+	case isKind && more:
+		a.below(w, r, c, rest)
+	case isKind:
+		a.all(w, r, c)
+	default:
+		unknown().Write(w)
+	}
+}
+
+func unknown() *jsonbody.Fault {
+	return resource.NotFound("nothing has this path", "see docs/openapi.yaml; write %2F for a slash in a name")
+}
+
+// method is what a path does for a method.
+type method struct {
+	name string
+	role access.Role
+	what string // what needs the role
+	do   func(w http.ResponseWriter, r *http.Request)
+}
+
+// serve calls the method of the request, or refuses it.
+func serve(w http.ResponseWriter, r *http.Request, methods ...method) {
+	var allowed []string
+	for _, m := range methods {
+		if m.name == r.Method || m.name == http.MethodGet && r.Method == http.MethodHead {
+			if access.Allow(w, r, m.role, m.what) {
+				m.do(w, r)
+			}
+			return
+		}
+		allowed = append(allowed, m.name)
+		if m.name == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
+		}
+	}
+	resource.RefuseMethod(w, r, allowed...)
+}
+
+// whole handles the paths of all records.
+func (a *api) whole(w http.ResponseWriter, r *http.Request, rest string, more bool) {
+	switch {
+	case !more:
+		serve(w, r, method{"GET", access.Read, "this", a.status})
+	case rest == "import":
+		serve(w, r, method{"POST", access.Write, "an import", a.load})
+	case rest == "export":
+		serve(w, r, method{"GET", access.Read, "this", a.save})
+	default:
+		unknown().Write(w)
+	}
+}
+
+// all handles the path of a kind.
+func (a *api) all(w http.ResponseWriter, r *http.Request, c collection) {
+	list := method{"GET", access.Read, "this", func(w http.ResponseWriter, r *http.Request) { a.list(w, r, c) }}
+	if c.kind == records.APIKeys {
+		serve(w, r, list, method{"POST", access.Write, "a new API key", a.createKey})
+		return
+	}
+	serve(w, r, list, method{"PUT", c.change, "a " + string(c.kind), func(w http.ResponseWriter, r *http.Request) { a.put(w, r, c, "") }})
+}
+
+// below handles the path of a record, and what follows it.
+func (a *api) below(w http.ResponseWriter, r *http.Request, c collection, rest string) {
+	escaped, verb := rest, ""
+	for _, known := range verbs[c.kind] {
+		if before, is := strings.CutSuffix(rest, "/"+known); is && before != "" {
+			escaped, verb = before, known
+		}
+	}
+	name, f := a.nameOf(c, escaped)
+	if f != nil {
+		f.Write(w)
+		return
+	}
+	with := func(do func(http.ResponseWriter, *http.Request, string)) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) { do(w, r, name) }
+	}
+	remove := func(w http.ResponseWriter, r *http.Request) { a.remove(w, r, c, name) }
+	switch {
+	case verb == "export":
+		serve(w, r, method{"GET", access.Read, "this", with(a.exportSubject)})
+	case verb == "erase":
+		serve(w, r, method{"POST", access.Write, "to erase a subject", with(a.eraseSubject)})
+	case verb == "replace":
+		serve(w, r, method{"POST", access.Write, "to replace an API key", with(a.replaceKey)})
+	case verb == "revoke":
+		serve(w, r, method{"POST", access.Write, "to revoke an API key", remove})
+	default:
+		methods := []method{
+			{"GET", access.Read, "this", func(w http.ResponseWriter, r *http.Request) { a.show(w, r, c, name) }},
+			{"PUT", c.change, "a " + string(c.kind), func(w http.ResponseWriter, r *http.Request) { a.put(w, r, c, name) }},
+			{"DELETE", c.change, "to delete a " + string(c.kind), remove},
+		}
+		if c.kind == records.APIKeys { // its fields come from the key
+			methods = []method{methods[0], methods[2]}
+		}
+		serve(w, r, methods...)
+	}
+}
+
+// verbs are what can follow a name in a path. A name that ends like this has %2F for its slash.
+var verbs = map[records.Kind][]string{
+	records.Subjects: {"erase", "export"},
+	records.APIKeys:  {"replace", "revoke"},
+}
+
+// nameOf returns the name of a record from its path.
+func (a *api) nameOf(c collection, escaped string) (string, *jsonbody.Fault) {
+	rule, hasRule := "", false
+	if c.kind == records.Overrides {
+		escaped, rule, hasRule = strings.Cut(escaped, "/")
+		if !hasRule {
+			return "", resource.NotFound("no override has this path", "write "+c.path+"/SUBJECT/RULE, with %2F for a slash in the subject")
+		}
+	}
+	name, err := url.PathUnescape(escaped)
+	rule, err2 := url.PathUnescape(rule)
+	if err != nil || err2 != nil || name == "" {
+		return "", unknown()
+	}
+	switch {
+	case hasRule:
+		return records.Override{Target: name, Rule: rule}.ID().Name, nil
+	case c.kind == records.APIKeys:
+		return a.hashOf(name)
+	case c.kind == records.Bans && !strings.Contains(name, "="):
+		if network, err := records.ParseNetwork(name); err == nil {
+			return records.Ban{Network: network}.ID().Name, nil
+		}
+	}
+	return name, nil
+}

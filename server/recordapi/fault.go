@@ -1,0 +1,86 @@
+package recordapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"stint/internal/jsonbody"
+	"stint/records"
+	"stint/records/codec"
+	"stint/records/transfer"
+)
+
+// partContext is the context of an import of which a part was made.
+type partContext struct {
+	Applied int `json:"applied"`
+	Of      int `json:"of"`
+}
+
+// lineContext is the context of a fault in a line of an import.
+type lineContext struct {
+	Line int `json:"line"`
+}
+
+// faultOf returns the fault for an error. conditional is whether the request names a revision.
+func faultOf(err error, conditional bool) *jsonbody.Fault {
+	if part, ok := errors.AsType[*transfer.PartError](err); ok {
+		f := faultOf(part.Err, false)
+		f.Problem = fmt.Sprintf("%d of %d records were imported, then: %s", part.Applied, part.Of, f.Where())
+		f.Field, f.Context = "", partContext{part.Applied, part.Of}
+		f.Hint += "; then send the same import again, which continues where this one ended"
+		return f
+	}
+	if line, ok := errors.AsType[*codec.LineError](err); ok {
+		f := jsonbody.Bad("", line.Error(), line.Hint)
+		f.Context = lineContext{line.Line}
+		return f
+	}
+	wrong, ok := errors.AsType[*records.Error](err)
+	if !ok {
+		return otherFault(err)
+	}
+	f := jsonbody.Bad("", wrong.Problem, wrong.Hint)
+	switch {
+	case errors.Is(err, records.ErrMissing):
+		f.Status, f.Code, f.Problem = http.StatusNotFound, jsonbody.NotFound, "there is no "+wrong.Where
+	case errors.Is(err, records.ErrConflict) && conditional:
+		f.Status, f.Code, f.Problem = http.StatusPreconditionFailed, jsonbody.Precondition, wrong.Error()
+	case errors.Is(err, records.ErrConflict):
+		f.Status, f.Code, f.Problem = http.StatusConflict, jsonbody.Conflict, wrong.Error()
+	case errors.Is(err, records.ErrReused):
+		f.Status, f.Code, f.Field = http.StatusUnprocessableEntity, jsonbody.KeyReused, "Idempotency-Key"
+	case errors.Is(err, records.ErrUnavailable):
+		f.Status, f.Code, f.Problem = http.StatusServiceUnavailable, jsonbody.Unavailable, wrong.Error()
+	case wrong.Err != nil: // the disk, or the file
+		f.Status, f.Code, f.Problem = http.StatusInsufficientStorage, jsonbody.NotSaved, wrong.Error()
+	default:
+		f.Field = wrong.Where
+		if i := strings.LastIndex(wrong.Where, ": "); i >= 0 {
+			f.Field = wrong.Where[i+2:]
+		}
+	}
+	return f
+}
+
+// otherFault returns the fault for an error that is not about the records.
+func otherFault(err error) *jsonbody.Fault {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return jsonbody.RefuseTooLarge(maxImport)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &jsonbody.Fault{Status: http.StatusServiceUnavailable, Code: jsonbody.Unavailable, Problem: "the caller went away, or the service ends", Hint: "send it again"}
+	}
+	return jsonbody.ReadFault(err, maxImport)
+}
+
+// failed answers a request with an error.
+func (a *api) failed(w http.ResponseWriter, r *http.Request, err error, conditional bool) {
+	f := faultOf(err, conditional)
+	if f.Status >= http.StatusInternalServerError {
+		a.log.Error("records request failed", "method", r.Method, "path", r.URL.Path, "error", f.Problem, "hint", f.Hint)
+	}
+	f.Write(w)
+}
