@@ -11,6 +11,7 @@ import (
 	"stint/internal/logging"
 	"stint/internal/web"
 	"stint/server/httpapi"
+	"stint/server/recordapi"
 	"stint/server/ruleapi"
 )
 
@@ -37,10 +38,14 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 		Status:  a.status,
 		Metrics: a.metrics.Handler(),
 		Gauges:  &a.gauges,
-		Rules:   ruleapi.New(a.book, a.log),
+		Rules:   ruleapi.New(a.book, ruleapi.Options{Log: a.log, Changed: a.noteRule}),
 		Pprof:   a.config.Pprof,
 		OpenAPI: docs.OpenAPI,
 		Log:     a.log,
+	}
+	options.Records, options.RecordPaths = http.HandlerFunc(recordapi.Off), recordapi.Paths
+	if a.records != nil {
+		options.Records, options.OnReset = recordapi.New(a.records, a.log), a.noteReset
 	}
 	if a.config.AdminAccess != "" {
 		options.Access = a.access.Load

@@ -3,11 +3,17 @@ package app
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
+	"strings"
 	"time"
 
+	"stint/internal/jsonbody"
 	"stint/internal/system"
 	"stint/records"
+	"stint/records/trail"
+	"stint/rule"
+	"stint/server/recordapi"
 	"stint/store/redis/recordlog"
 	"stint/telemetry"
 )
@@ -109,4 +115,32 @@ func (a *App) closeRecords() {
 	if err := a.records.Close(); err != nil {
 		a.log.Error("records not closed", "error", err)
 	}
+}
+
+// noteReset writes a reset to the audit trail, before it is made.
+func (a *App) noteReset(r *http.Request, name string, key []rule.Entry, before any) *jsonbody.Fault {
+	e := records.Event{Action: trail.Reset}
+	for _, entry := range key {
+		e.Subjects = append(e.Subjects, entry.Key+"="+entry.Value)
+	}
+	e.Object = records.ID{Kind: records.Limits, Name: name + " " + strings.Join(e.Subjects, " ")}
+	f := recordapi.Note(a.records, r, e, before, nil)
+	if f != nil {
+		f.Problem = "nothing was reset: " + f.Problem
+	}
+	return f
+}
+
+// noteRule writes the change of a rule per API to the audit trail, if there are records.
+func (a *App) noteRule(r *http.Request, action, id string, before, after any) *jsonbody.Fault {
+	if a.records == nil {
+		return nil
+	}
+	e := records.Event{Action: trail.Action(action), Object: records.ID{Kind: recordapi.Rules, Name: id}}
+	f := recordapi.Note(a.records, r, e, before, after)
+	if f != nil {
+		a.log.Error("audit entry lost", "action", action, "rule", id, "error", f.Problem)
+		f.Problem, f.Hint = "the rule was changed, but "+f.Problem, "mend what the problem names, and make the change again"
+	}
+	return f
 }

@@ -70,10 +70,6 @@ var (
 	ErrConflict = errors.New("another change came first")       // IfMatch or IfAbsent does not hold, or a key has a replacement
 	ErrMissing  = errors.New("no such record")                  // the record to delete does not exist
 	ErrReused   = errors.New("used for another request before") // an idempotency key
-
-	// ErrUnavailable means that the log which nodes share did not take the change. Nothing has changed
-	// here.
-	ErrUnavailable = errors.New("the log of changes is away")
 )
 
 // Apply makes a change. When it returns without an error, the change is on disk and in force. If it returns an

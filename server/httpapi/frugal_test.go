@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,12 +13,20 @@ import (
 	"stint/limiter"
 	"stint/load"
 	"stint/server/httpapi/inline"
+	"stint/server/httpapi/loads"
 )
 
 // posted returns a request with a body of unknown length.
 func posted(body []byte) *http.Request {
 	return &http.Request{Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: -1}
 }
+
+// discard is a response that is not kept.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header       { return d.header }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}
 
 // repeated returns bodies in which a piece is repeated.
 func repeated(before, piece, after string, times ...int) (list [][]byte) {
@@ -67,11 +76,10 @@ func TestDecodersAreFrugal(t *testing.T) {
 		seeds = append(seeds, repeated(`{"ttl":"`, "5s", `"}`, 5000, 500_000)...)
 		seeds = append(seeds, repeated(`{"`, "x", `"}`, 5000, 1<<20-20)...)
 		a := &loads.API{Gauges: new(load.Gauges), Names: func() []string { return []string{"cpu"} }, MaxBody: MaxBody, Log: slog.New(slog.DiscardHandler)}
-		w := new(discard)
 		testkit.Frugal(t, seeds, func(input []byte) {
 			r := posted(input)
 			r.SetPathValue("name", "cpu")
-			a.Set(w, r)
+			a.Set(discard{http.Header{}}, r)
 		})
 	})
 	t.Run("auth query", func(t *testing.T) {

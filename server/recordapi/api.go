@@ -21,6 +21,11 @@ type api struct {
 	log  *slog.Logger
 }
 
+// Off answers the requests of a service without records.
+func Off(w http.ResponseWriter, _ *http.Request) {
+	resource.NotFound("this service has no records", "start it with --records FILE").Write(w)
+}
+
 // New returns the handler of [Paths]. It logs each change to log, which may be nil. The caller must
 // restrict access to it, with an [access.Guard] for the role read.
 func New(f *records.File, log *slog.Logger) http.Handler {

@@ -1,6 +1,7 @@
 package recordapi
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -174,3 +175,32 @@ func ruleOf(e *trail.Entry) string {
 
 // Rules is the kind of rules per API in the audit trail.
 const Rules records.Kind = "rule"
+
+// Note writes an event of a request to the audit trail: what changes no record, such as a reset.
+// before and after are written as JSON; nil if unknown.
+func Note(f *records.File, r *http.Request, e records.Event, before, after any) *jsonbody.Fault {
+	change, fault := newChange(r, nil, "")
+	if fault != nil {
+		return fault
+	}
+	e.By, e.Why = change.By, change.Why
+	for _, side := range []struct {
+		value any
+		to    *json.RawMessage
+	}{{before, &e.Before}, {after, &e.After}} {
+		if side.value == nil {
+			continue
+		}
+		var err error
+		if *side.to, err = json.Marshal(side.value); err != nil {
+			return faultOf(err, false)
+		}
+	}
+	if err := f.Note(r.Context(), e, time.Now()); err != nil {
+		fault := faultOf(err, false)
+		fault.Problem = "the audit trail did not take an entry: " + fault.Where()
+		fault.Field = ""
+		return fault
+	}
+	return nil
+}

@@ -174,9 +174,8 @@ func (a *api) save(w http.ResponseWriter, r *http.Request) {
 // erasedAnswer is the answer to an erasure.
 type erasedAnswer struct {
 	Revision uint64 `json:"revision"`
-	Records  int    `json:"records"`  // that were deleted
-	Entries  int    `json:"entries"`  // of the audit trail whose texts were erased
-	Mentions int    `json:"mentions"` // other records and entries with the name of the subject in a text
+	Records  int    `json:"records"` // that were deleted
+	Entries  int    `json:"entries"` // of the audit trail whose texts were erased
 }
 
 // eraseSubject erases all that is kept of a subject.
@@ -187,7 +186,7 @@ func (a *api) eraseSubject(w http.ResponseWriter, r *http.Request, subject strin
 		return
 	}
 	a.log.Info("subject erased", "records", erased.Records, "entries", erased.Entries, "revision", erased.Revision, "caller", By(r).Name, "peer", r.RemoteAddr)
-	jsonbody.WriteJSON(w, http.StatusOK, erasedAnswer{erased.Revision, erased.Records, erased.Entries, erased.Mentions})
+	jsonbody.WriteJSON(w, http.StatusOK, erasedAnswer{erased.Revision, erased.Records, erased.Entries})
 }
 
 // exportSubject writes all that is kept of a subject: its records, then its entries of the audit

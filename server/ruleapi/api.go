@@ -27,17 +27,33 @@ const (
 
 // api handles the requests.
 type api struct {
-	book *book.Book
-	log  *slog.Logger
+	book    *book.Book
+	log     *slog.Logger
+	changed func(r *http.Request, action, id string, before, after any) *jsonbody.Fault
 }
 
-// New returns the handler of [Path] and all paths below. It logs each change to log, which may be
-// nil. The caller must restrict access to it.
-func New(b *book.Book, log *slog.Logger) http.Handler {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+// Options are the settings of the API.
+type Options struct {
+	Log *slog.Logger // receives each change; may be nil
+
+	// Changed is called after a change, with the action put, delete or import, the id of the rule, and
+	// the rule before and after, which it can encode as JSON; nil for none. An import has the id
+	// [Imported]. The change stays in force whatever it returns; a fault is answered. It may be nil.
+	Changed func(r *http.Request, action, id string, before, after any) *jsonbody.Fault
+}
+
+// Imported is the id of Options.Changed after an import.
+const Imported = "(import)"
+
+// New returns the handler of [Path] and all paths below. The caller must restrict access to it.
+func New(b *book.Book, o Options) http.Handler {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &api{book: b, log: log}
+	if o.Changed == nil {
+		o.Changed = func(*http.Request, string, string, any, any) *jsonbody.Fault { return nil }
+	}
+	return &api{book: b, log: o.Log, changed: o.Changed}
 }
 
 // ServeHTTP handles a request. It takes the ID from the path as sent and decodes only its escapes,
@@ -142,13 +158,18 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 		f.Write(w)
 		return
 	}
-	created, err := a.book.Put(rule, must)
+	before, capture := captured(must)
+	created, err := a.book.Put(rule, capture)
 	if err != nil {
 		a.failed(w, r, err)
 		return
 	}
 	rule, _ = a.book.Catalog().Get(id) // with its default domain
 	a.log.Info("rule put", "id", id, "created", created, "peer", r.RemoteAddr, "rules", a.book.Catalog().Len())
+	if f := a.changed(r, "put", id, *before, shown(&rule)); f != nil {
+		f.Write(w)
+		return
+	}
 	w.Header().Set("ETag", tag(&rule))
 	status := http.StatusOK
 	if created {
@@ -182,7 +203,8 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 		f.Write(w)
 		return
 	}
-	there, err := a.book.Delete(id, must)
+	before, capture := captured(must)
+	there, err := a.book.Delete(id, capture)
 	switch {
 	case err != nil:
 		a.failed(w, r, err)
@@ -190,7 +212,22 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 		missing(id).Write(w)
 	default:
 		a.log.Info("rule deleted", "id", id, "peer", r.RemoteAddr, "rules", a.book.Catalog().Len())
+		if f := a.changed(r, "delete", id, *before, nil); f != nil {
+			f.Write(w)
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// captured returns a precondition that also stores the present rule in before.
+func captured(must book.Precondition) (before *any, _ book.Precondition) {
+	before = new(any)
+	return before, func(present catalog.Rule, exists bool) bool {
+		if exists {
+			*before = shown(&present)
+		}
+		return must == nil || must(present, exists)
 	}
 }
 

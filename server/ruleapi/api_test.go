@@ -24,7 +24,7 @@ func open(t *testing.T) (http.Handler, *book.Book, *strings.Builder) {
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	log := new(strings.Builder)
-	return New(b, slog.New(slog.NewTextHandler(log, nil))), b, log
+	return New(b, Options{Log: slog.New(slog.NewTextHandler(log, nil))}), b, log
 }
 
 // call sends a request to a handler; header has lines "Name: value".
@@ -244,7 +244,7 @@ func TestRefused(t *testing.T) {
 
 // Rules of files can be read but not changed.
 func TestReadOnly(t *testing.T) {
-	api := New(book.New(catalog.Options{}), nil)
+	api := New(book.New(catalog.Options{}), Options{})
 	for _, method := range []string{"PUT", "DELETE"} {
 		if w := call(api, method, "/v1/rules/7", seven); w.Code != 409 || !strings.Contains(w.Body.String(), `"code":"read_only"`) {
 			t.Errorf("%s: status %d: %s", method, w.Code, w.Body)

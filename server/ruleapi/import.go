@@ -61,6 +61,10 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	answer := importAnswer{n, a.standing()}
 	a.log.Info("rules imported", "imported", n, "replace", how.Replace, "peer", r.RemoteAddr,
 		"rules", answer.Count, "generation", answer.Generation, "hash", answer.Hash)
+	if f := a.changed(r, "import", Imported, nil, answer); f != nil {
+		f.Write(w)
+		return
+	}
 	w.Header().Set("ETag", `"`+answer.Hash+`"`)
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
