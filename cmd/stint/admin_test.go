@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/cmd/stint/cli"
 	"stint/internal/testkit"
 )
 
@@ -21,7 +22,7 @@ type adminAsks struct {
 func (a *adminAsks) try(t *testing.T) {
 	t.Helper()
 	var out, err bytes.Buffer
-	status := run(t.Context(), streams{in: strings.NewReader(""), out: &out, err: &err}, a.args)
+	status := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &err}, a.args)
 	if printed := out.String() + err.String(); status != a.status || !strings.Contains(printed, a.want) {
 		t.Errorf("%q: status %d, %q; want %d, %q", a.args, status, printed, a.status, a.want)
 	}

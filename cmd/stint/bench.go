@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint"
+	"stint/cmd/stint/cli"
 	"stint/cmd/stint/measure"
 	"stint/internal/text"
 	"stint/internal/web"
@@ -32,14 +33,14 @@ often and many rarely (Zipf 1.1).
   stint bench
   stint bench --url http://127.0.0.1:8080 --workers 16`
 
-func benchCommand() command {
-	return command{
-		name:    "bench",
-		args:    "[flags]",
-		summary: "measure decisions on this machine",
-		text:    benchText,
-		run:     runBench,
-		flags:   func() string { return new(benchOptions).flagSet().FlagUsagesWrapped(helpWidth) },
+func benchCommand() cli.Command {
+	return cli.Command{
+		Name:    "bench",
+		Args:    "[flags]",
+		Summary: "measure decisions on this machine",
+		Text:    benchText,
+		Run:     runBench,
+		Flags:   func() string { return new(benchOptions).flagSet().FlagUsagesWrapped(cli.HelpWidth) },
 	}
 }
 
@@ -80,23 +81,23 @@ func (o *benchOptions) flagSet() *pflag.FlagSet {
 func (o *benchOptions) check(flags *pflag.FlagSet) error {
 	between := func(flag string, n, most int) error {
 		if n < 1 || n > most {
-			return &usageError{fmt.Sprintf("--%s: %d is not between 1 and %d", flag, n, most), "see stint help bench"}
+			return cli.Usage(fmt.Sprintf("--%s: %d is not between 1 and %d", flag, n, most), "see stint help bench")
 		}
 		return nil
 	}
 	if flags.NArg() > 0 {
-		return &usageError{"bench takes flags only, not " + flags.Arg(0), "see stint help bench"}
+		return cli.Usage("bench takes flags only, not "+flags.Arg(0), "see stint help bench")
 	}
 	if o.duration <= 0 || o.duration > maxBenchTime {
-		return &usageError{fmt.Sprintf("--duration: %v is not between 0 and %v", o.duration, maxBenchTime), "write a time such as 5s"}
+		return cli.Usage(fmt.Sprintf("--duration: %v is not between 0 and %v", o.duration, maxBenchTime), "write a time such as 5s")
 	}
 	return errors.Join(between("workers", o.workers, maxBenchWorkers), between("keys", o.keys, maxBenchKeys))
 }
 
-func runBench(ctx context.Context, s streams, args []string) error {
+func runBench(ctx context.Context, s cli.Streams, args []string) error {
 	var o benchOptions
 	flags := o.flagSet()
-	if err := parse(flags, args); err != nil {
+	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
 	if err := o.check(flags); err != nil {
@@ -111,9 +112,9 @@ func runBench(ctx context.Context, s streams, args []string) error {
 		return err
 	}
 	if o.url != "" {
-		return o.service(ctx, s.out, limit.Limit)
+		return o.service(ctx, s.Out, limit.Limit)
 	}
-	o.memory(ctx, s.out, limit.Limit)
+	o.memory(ctx, s.Out, limit.Limit)
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (o *benchOptions) service(ctx context.Context, w io.Writer, limit *stint.Li
 	fmt.Fprintf(w, "%s, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
 	total.Print(w)
 	if n, err := total.Failed(); err != nil {
-		return &refusal{fmt.Sprintf("%d requests failed, for example: %v", n, err), "is stint serve running there?"}
+		return cli.Refuse(fmt.Sprintf("%d requests failed, for example: %v", n, err), "is stint serve running there?")
 	}
 	return nil
 }
@@ -167,13 +168,13 @@ func (o *benchOptions) what(limit *stint.Limit) string {
 func loopbackURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
-		return "", &usageError{fmt.Sprintf("--url: %q is not an address of a service", text), "write http://127.0.0.1:8080"}
+		return "", cli.Usage(fmt.Sprintf("--url: %q is not an address of a service", text), "write http://127.0.0.1:8080")
 	}
 	if !web.Loopback(u.Hostname()) {
-		return "", &usageError{
+		return "", cli.Usage(
 			fmt.Sprintf("--url: %s is not this machine", u.Hostname()),
-			"bench sends as fast as it can, so only to 127.0.0.1, ::1 or localhost",
-		}
+			"bench sends as fast as it can, so only to 127.0.0.1, ::1 or localhost")
+
 	}
 	port := u.Port()
 	if port == "" {

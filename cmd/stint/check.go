@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/app/settings"
+	"stint/cmd/stint/cli"
 	"stint/internal/system"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -44,14 +45,14 @@ a value cannot be used. Rule files are optional then.
   stint check shop.csv
   stint check --store redis://a,b,c rules.yaml`
 
-func checkCommand() command {
-	return command{
-		name:    "check",
-		args:    "[flags] FILE...",
-		summary: "check rule files and run their tests",
-		text:    checkText,
-		run:     check,
-		flags:   func() string { return checkFlags(new(checkOptions)).FlagUsagesWrapped(helpWidth) },
+func checkCommand() cli.Command {
+	return cli.Command{
+		Name:    "check",
+		Args:    "[flags] FILE...",
+		Summary: "check rule files and run their tests",
+		Text:    checkText,
+		Run:     check,
+		Flags:   func() string { return checkFlags(new(checkOptions)).FlagUsagesWrapped(cli.HelpWidth) },
 	}
 }
 
@@ -118,20 +119,20 @@ func (o *checkOptions) configure(environ []string) (err error) {
 	return err
 }
 
-func check(ctx context.Context, s streams, args []string) error {
+func check(ctx context.Context, s cli.Streams, args []string) error {
 	var o checkOptions
 	flags := checkFlags(&o)
-	if err := parse(flags, args); err != nil {
+	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
 	if flags.NArg() == 0 && !o.env {
-		return &usageError{"check needs a file", "name files or folders of rules, for example stint check rules.yaml"}
+		return cli.Usage("check needs a file", "name files or folders of rules, for example stint check rules.yaml")
 	}
 	err := o.configure(os.Environ())
 	if o.env {
-		out := s.out
+		out := s.Out
 		if o.format == "json" {
-			out = s.err // standard output has only the report
+			out = s.Err // standard output has only the report
 		}
 		printEnv(out, os.Environ(), &o.config)
 	}
@@ -144,7 +145,7 @@ func check(ctx context.Context, s streams, args []string) error {
 	r := checkReport{options: &o}
 	err = r.read(ctx, flags.Args())
 	if o.format == "json" {
-		return r.printJSON(s.out, err)
+		return r.printJSON(s.Out, err)
 	}
 	return r.print(s, err)
 }
@@ -204,7 +205,7 @@ func (f *found) addTests(path string) error {
 	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return &refusal{fmt.Sprintf("%s: cannot read the tests: %v", name, err), "check the path and its permissions"}
+			return cli.Refuse(fmt.Sprintf("%s: cannot read the tests: %v", name, err), "check the path and its permissions")
 		}
 		f.tests = append(f.tests, rulefile.Source{Name: name, Data: data})
 	}

@@ -5,32 +5,17 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/spf13/pflag"
-
 	"stint"
 	"stint/app/settings"
-	"stint/internal/strictyaml"
+	"stint/cmd/stint/cli"
 	"stint/replay"
 	"stint/replay/accesslog"
 	"stint/rule"
 )
 
-// usageError is the error of wrong flags or arguments.
-type usageError struct{ problem, hint string }
-
-func (e *usageError) Error() string { return e.problem }
-
 // errThreshold ends a command with status 99. The command has already printed which threshold was
 // met.
 var errThreshold = errors.New("a threshold was met")
-
-// errFaults ends a command with status 1. The command has already printed the faults.
-var errFaults = errors.New("faults were found")
-
-// refusal is the error of an input that was refused, with a hint what to do.
-type refusal struct{ problem, hint string }
-
-func (e *refusal) Error() string { return e.problem }
 
 // report prints an error, one line for each fault, followed by its hint. It returns the exit
 // status.
@@ -41,11 +26,11 @@ func report(w io.Writer, err error) int {
 	switch {
 	case errors.Is(err, errThreshold):
 		return exitThreshold // already printed
-	case errors.Is(err, errFaults):
+	case errors.Is(err, cli.ErrFaults):
 		return exitRefused // already printed
 	}
 	printFaults(w, err)
-	if _, ok := errors.AsType[*usageError](err); ok {
+	if _, ok := errors.AsType[*cli.UsageError](err); ok {
 		return exitUsage
 	}
 	return exitRefused
@@ -70,10 +55,10 @@ func printFaults(w io.Writer, err error) {
 		printFault(w, e.Error(), e.Hint)
 	case *replay.UnreadableError:
 		printFault(w, e.Error(), e.Hint)
-	case *usageError:
-		printFault(w, "stint: "+e.problem, e.hint)
-	case *refusal:
-		printFault(w, e.problem, e.hint)
+	case *cli.UsageError:
+		printFault(w, "stint: "+e.Problem, e.Hint)
+	case *cli.Refusal:
+		printFault(w, e.Problem, e.Hint)
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			printFaults(w, one)
@@ -96,50 +81,3 @@ func placeOf(file string, line int) string {
 	}
 	return fmt.Sprintf("%s:%d", file, line)
 }
-
-// parse parses flags. Its errors are usage errors with a hint.
-func parse(flags *pflag.FlagSet, args []string) error {
-	flags.SortFlags = false
-	flags.Usage = func() {}
-	err := flags.Parse(args)
-	if err == nil {
-		return nil
-	}
-	see := "see stint help " + flags.Name()
-	var unknown *pflag.NotExistError
-	var missing *pflag.ValueRequiredError
-	var invalid *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &unknown):
-		var names []string
-		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := strictyaml.Nearest(unknown.GetSpecifiedName(), names); near != "" {
-			return &usageError{"unknown flag --" + unknown.GetSpecifiedName(), "is --" + near + " meant? " + upper(see)}
-		}
-		return &usageError{"unknown flag " + dashes(unknown.GetSpecifiedName()), see}
-	case errors.As(err, &missing):
-		return &usageError{"--" + missing.GetSpecifiedName() + " needs a value", "write --" + missing.GetSpecifiedName() + "=VALUE; " + see}
-	case errors.As(err, &invalid):
-		return invalidValue(invalid, see)
-	default:
-		return &usageError{err.Error(), see}
-	}
-}
-
-// invalidValue converts the error of a refused value, and keeps its hint.
-func invalidValue(e *pflag.InvalidValueError, see string) error {
-	name, cause := "--"+e.GetFlag().Name, e.Unwrap()
-	if config, ok := errors.AsType[*settings.Error](cause); ok {
-		return &usageError{name + ": " + config.Problem, config.Hint}
-	}
-	return &usageError{name + ": " + cause.Error(), see}
-}
-
-func dashes(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
-}
-
-func upper(see string) string { return "S" + see[1:] }

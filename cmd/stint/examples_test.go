@@ -12,6 +12,7 @@ import (
 	"stint"
 	"stint/app"
 	"stint/app/settings"
+	"stint/cmd/stint/cli"
 	"stint/limiter"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -42,7 +43,7 @@ func TestExamplesHoldWhoMakesUpValues(t *testing.T) {
 			continue
 		}
 		var out, errs bytes.Buffer
-		if status := run(t.Context(), streams{out: &out, err: &errs}, []string{"check", "--fail-on", "claimed-key,endless-key", file}); status != exitOK {
+		if status := run(t.Context(), cli.Streams{Out: &out, Err: &errs}, []string{"check", "--fail-on", "claimed-key,endless-key", file}); status != exitOK {
 			t.Errorf("%s: status %d\n%s%s", filepath.Base(file), status, out.String(), errs.String())
 		}
 	}
@@ -105,7 +106,7 @@ func TestRecipes(t *testing.T) {
 func checkFiles(t *testing.T, name string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if status := run(t.Context(), streams{out: &out, err: &errs}, []string{"check", "--fail-on", "warning", name}); status != exitOK {
+	if status := run(t.Context(), cli.Streams{Out: &out, Err: &errs}, []string{"check", "--fail-on", "warning", name}); status != exitOK {
 		t.Errorf("%s: status %d\n%s", filepath.Base(name), status, errs.String())
 	}
 	for line := range strings.Lines(out.String()) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"stint/cmd/stint/cli"
 	"stint/internal/strictyaml"
 	"stint/internal/text"
 	"stint/rule"
@@ -20,10 +21,10 @@ import (
 // check returns an error for values of flags that check does not support.
 func (o *checkOptions) check() error {
 	if o.format != "text" && o.format != "json" {
-		return &usageError{fmt.Sprintf("--format: unknown format %q", o.format), "write text or json"}
+		return cli.Usage(fmt.Sprintf("--format: unknown format %q", o.format), "write text or json")
 	}
 	if interval := o.config.SyncInterval; interval < time.Millisecond {
-		return &usageError{fmt.Sprintf("sync-interval: %v is too short", interval), "write 1ms or more, as for stint serve"}
+		return cli.Usage(fmt.Sprintf("sync-interval: %v is too short", interval), "write 1ms or more, as for stint serve")
 	}
 	ids := make([]string, 0, len(audit.Kinds))
 	for _, k := range audit.Kinds {
@@ -43,7 +44,7 @@ func (o *checkOptions) check() error {
 			return unknownFinding("--fail-on", what, words)
 		}
 		if i := slices.Index(words, "change"); len(o.old) == 0 && slices.Contains(words[i:], what) {
-			return &usageError{fmt.Sprintf("--fail-on %s without --against", what), "name the rules that the new ones replace"}
+			return cli.Usage(fmt.Sprintf("--fail-on %s without --against", what), "name the rules that the new ones replace")
 		}
 	}
 	return nil
@@ -54,7 +55,7 @@ func unknownFinding(flag, id string, known []string) error {
 	if near := strictyaml.Nearest(id, known); near != "" {
 		hint = "is " + near + " meant? " + hint
 	}
-	return &usageError{fmt.Sprintf("%s: unknown name %q", flag, id), hint}
+	return cli.Usage(fmt.Sprintf("%s: unknown name %q", flag, id), hint)
 }
 
 // checkReport has the results of check.
@@ -141,29 +142,29 @@ func (r *checkReport) fails() bool {
 }
 
 // print prints the text report. The changes are first, because they are the purpose of --against.
-func (r *checkReport) print(s streams, err error) error {
-	r.printChanges(s.out)
+func (r *checkReport) print(s cli.Streams, err error) error {
+	r.printChanges(s.Out)
 	for _, f := range r.findings {
-		printFault(s.err, fmt.Sprintf("%s: %s: %s (%s)", placeOf(f.File, f.Line), f.Severity, f.Text, f.ID), f.Hint)
+		printFault(s.Err, fmt.Sprintf("%s: %s: %s (%s)", placeOf(f.File, f.Line), f.Severity, f.Text, f.ID), f.Hint)
 	}
 	if r.options.dump && r.table != nil {
-		fmt.Fprint(s.out, r.table)
+		fmt.Fprint(s.Out, r.table)
 	}
 	if err != nil {
 		return err
 	}
 	for _, f := range r.away {
 		if f.Hint == "" {
-			fmt.Fprintln(s.out, f.Text)
+			fmt.Fprintln(s.Out, f.Text)
 			continue
 		}
-		fmt.Fprintf(s.out, "%s: %s: %s\n", placeOf(f.File, f.Line), f.Rule, f.Text)
+		fmt.Fprintf(s.Out, "%s: %s: %s\n", placeOf(f.File, f.Line), f.Rule, f.Text)
 	}
 	if r.catalog != nil {
-		fmt.Fprintln(s.out, r.catalog)
+		fmt.Fprintln(s.Out, r.catalog)
 	}
 	if !r.catalogOnly {
-		fmt.Fprintln(s.out, r.summary())
+		fmt.Fprintln(s.Out, r.summary())
 	}
 	if r.fails() {
 		return errThreshold
@@ -227,7 +228,7 @@ func (r *checkReport) printJSON(out io.Writer, err error) error {
 	}
 	switch {
 	case err != nil:
-		return errFaults
+		return cli.ErrFaults
 	case r.fails():
 		return errThreshold
 	}

@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-)
 
-// helpWidth is the widest line of help.
-const helpWidth = 100
+	"stint/cmd/stint/cli"
+)
 
 // help explains the command in args, or lists all commands.
 func help(w io.Writer, args []string) error {
@@ -16,7 +15,7 @@ func help(w io.Writer, args []string) error {
 		return nil
 	}
 	for _, c := range commands() {
-		if c.name == args[0] {
+		if c.Name == args[0] {
 			printCommandHelp(w, c)
 			return nil
 		}
@@ -28,15 +27,15 @@ func printHelp(w io.Writer) {
 	fmt.Fprint(w, "Stint answers one question: may this request pass now?\n\nUsage:\n")
 	const column = "  %-36s %s\n" // as wide as the longest command
 	for _, c := range commands() {
-		fmt.Fprintf(w, column, strings.TrimSpace("stint "+c.name+" "+c.args), c.summary)
+		fmt.Fprintf(w, column, strings.TrimSpace("stint "+c.Name+" "+c.Args), c.Summary)
 	}
 	fmt.Fprintf(w, column, "stint help COMMAND", "explain a command and its flags")
 	fmt.Fprint(w, "\nExit status: 0 success, 1 an error or a fault was found, 2 wrong usage,\n99 a threshold was met (--fail-if, --fail-on), 130 interrupted.\n")
 }
 
-func printCommandHelp(w io.Writer, c command) {
-	fmt.Fprintf(w, "Usage: %s\n\n%s\n", strings.TrimSpace("stint "+c.name+" "+c.args), c.text)
-	if c.flags != nil {
-		fmt.Fprintf(w, "\nFlags:\n%s", c.flags())
+func printCommandHelp(w io.Writer, c cli.Command) {
+	fmt.Fprintf(w, "Usage: %s\n\n%s\n", strings.TrimSpace("stint "+c.Name+" "+c.Args), c.Text)
+	if c.Flags != nil {
+		fmt.Fprintf(w, "\nFlags:\n%s", c.Flags())
 	}
 }

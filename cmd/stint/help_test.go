@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"stint/cmd/stint/cli"
 )
 
 // TestHelpColumns checks that the summaries of all commands begin in the same column.
@@ -13,7 +15,7 @@ func TestHelpColumns(t *testing.T) {
 	printHelp(&out)
 	for _, c := range commands() {
 		for line := range strings.Lines(out.String()) {
-			if strings.HasPrefix(line, "  stint "+c.name+" ") && strings.Index(line, " "+c.summary) != strings.Index(out.String(), " explain a command")-strings.LastIndex(out.String(), "  stint help") {
+			if strings.HasPrefix(line, "  stint "+c.Name+" ") && strings.Index(line, " "+c.Summary) != strings.Index(out.String(), " explain a command")-strings.LastIndex(out.String(), "  stint help") {
 				t.Errorf("the summary stands in another column than the last one: %s", line)
 			}
 		}
@@ -24,7 +26,7 @@ func TestHelpColumns(t *testing.T) {
 func TestHelpWidth(t *testing.T) {
 	names := []string{""}
 	for _, c := range commands() {
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
 	for _, name := range names {
 		var out bytes.Buffer
@@ -32,7 +34,7 @@ func TestHelpWidth(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
-			if width := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); width > helpWidth {
+			if width := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); width > cli.HelpWidth {
 				t.Errorf("stint help %s: %d columns: %s", name, width, line)
 			}
 		}

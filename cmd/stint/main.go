@@ -24,11 +24,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 
+	"stint/cmd/stint/admin"
+	"stint/cmd/stint/cli"
 	"stint/internal/strictyaml"
 )
 
@@ -42,7 +43,7 @@ const (
 )
 
 func main() {
-	s := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	s := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	args := arguments(os.Args)
 	if len(args) == 0 || args[0] != "serve" { // serve drains after an interrupt
 		interrupted := make(chan os.Signal, 1)
@@ -68,52 +69,36 @@ func arguments(args []string) []string {
 	return args[1:]
 }
 
-// streams are the standard streams of a command.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
-// command is a subcommand of stint.
-type command struct {
-	name    string
-	args    string // its arguments, for help
-	summary string // one line
-	text    string // help text above the flags
-	run     func(ctx context.Context, s streams, args []string) error
-	flags   func() string // help text of the flags; nil: none
-}
-
 // commands returns the commands in the order in which help lists them.
-func commands() []command {
-	all := []command{serveCommand(), checkCommand(), replayCommand(), benchCommand()}
-	return append(append(all, adminCommands()...), tokenCommand(), versionCommand())
+func commands() []cli.Command {
+	all := []cli.Command{serveCommand(), checkCommand(), replayCommand(), benchCommand()}
+	return append(append(all, admin.Commands()...), tokenCommand(), versionCommand())
 }
 
 // run runs the command and returns the exit status.
-func run(ctx context.Context, s streams, args []string) int {
+func run(ctx context.Context, s cli.Streams, args []string) int {
 	if len(args) == 0 {
-		printHelp(s.err)
+		printHelp(s.Err)
 		return exitUsage
 	}
 	name, rest := args[0], args[1:]
 	switch name {
 	case "help", "-h", "--help":
-		return report(s.err, help(s.out, rest))
+		return report(s.Err, help(s.Out, rest))
 	case "-v", "--version":
 		name = "version"
 	}
 	for _, c := range commands() {
-		if c.name != name {
+		if c.Name != name {
 			continue
 		}
 		if wantsHelp(rest) {
-			printCommandHelp(s.out, c)
+			printCommandHelp(s.Out, c)
 			return exitOK
 		}
-		return report(s.err, c.run(ctx, s, rest))
+		return report(s.Err, c.Run(ctx, s, rest))
 	}
-	return report(s.err, unknownCommand(name))
+	return report(s.Err, unknownCommand(name))
 }
 
 // wantsHelp reports whether the flags contain --help.
@@ -132,11 +117,11 @@ func wantsHelp(args []string) bool {
 func unknownCommand(name string) error {
 	var names []string
 	for _, c := range commands() {
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
 	hint := "see stint help"
 	if near := strictyaml.Nearest(name, append(names, "help")); near != "" {
 		hint = "is stint " + near + " meant? See stint help"
 	}
-	return &usageError{fmt.Sprintf("unknown command %q", name), hint}
+	return cli.Usage(fmt.Sprintf("unknown command %q", name), hint)
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"stint"
+	"stint/cmd/stint/cli"
 	"stint/replay"
 	"stint/replay/accesslog"
 	"stint/rule/rulefile"
@@ -35,14 +36,14 @@ then a number of lines or a share (1%).
   stint replay --limit "100/min by ip" --fail-if "denied > 1%" access.log
   stint replay --rules rules.yaml --format html --out report.html access.log.gz`
 
-func replayCommand() command {
-	return command{
-		name:    "replay",
-		args:    "[flags] LOG...",
-		summary: "show what a limit would have done to an access log",
-		text:    replayText,
-		run:     runReplay,
-		flags:   func() string { return new(replayOptions).flagSet().FlagUsagesWrapped(helpWidth) },
+func replayCommand() cli.Command {
+	return cli.Command{
+		Name:    "replay",
+		Args:    "[flags] LOG...",
+		Summary: "show what a limit would have done to an access log",
+		Text:    replayText,
+		Run:     runReplay,
+		Flags:   func() string { return new(replayOptions).flagSet().FlagUsagesWrapped(cli.HelpWidth) },
 	}
 }
 
@@ -81,10 +82,10 @@ var writers = map[string]func(*replay.Report, io.Writer) error{
 	"html": (*replay.Report).WriteHTML,
 }
 
-func runReplay(ctx context.Context, s streams, args []string) error {
+func runReplay(ctx context.Context, s cli.Streams, args []string) error {
 	var o replayOptions
 	flags := o.flagSet()
-	if err := parse(flags, args); err != nil {
+	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
 	write, err := o.check(flags)
@@ -99,7 +100,7 @@ func runReplay(ctx context.Context, s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	bar := newBar(s.err)
+	bar := newBar(s.Err)
 	options.Progress = bar.show
 	report, err := replay.Run(ctx, options, inputs)
 	bar.finish()
@@ -114,11 +115,11 @@ func runReplay(ctx context.Context, s streams, args []string) error {
 
 // judge compares the report with the thresholds. A report of too few parsed lines is an error,
 // whatever the thresholds.
-func (o *replayOptions) judge(s streams, report *replay.Report) error {
+func (o *replayOptions) judge(s cli.Streams, report *replay.Report) error {
 	var err error
 	for _, t := range o.thresholds {
 		if met, has := t.Met(report); met {
-			fmt.Fprintf(s.err, "threshold met: %s: %s\n", t, has)
+			fmt.Fprintf(s.Err, "threshold met: %s: %s\n", t, has)
 			err = errThreshold
 		}
 	}
@@ -134,22 +135,22 @@ func (o *replayOptions) check(flags *pflag.FlagSet) (func(*replay.Report, io.Wri
 	write := writers[o.format]
 	switch {
 	case write == nil:
-		return nil, &usageError{fmt.Sprintf("--format: unknown format %q", o.format), "use text, json or html"}
+		return nil, cli.Usage(fmt.Sprintf("--format: unknown format %q", o.format), "use text, json or html")
 	case o.limit == "" && len(o.rules) == 0:
-		return nil, &usageError{"replay needs a limit or rules", `give --limit "100/min by ip" or --rules FILE`}
+		return nil, cli.Usage("replay needs a limit or rules", `give --limit "100/min by ip" or --rules FILE`)
 	case o.limit != "" && len(o.rules) > 0:
-		return nil, &usageError{"--limit and --rules are both given", "give one of the two"}
+		return nil, cli.Usage("--limit and --rules are both given", "give one of the two")
 	case len(o.rules) > 0 && (flags.Changed("algorithm") || flags.Changed("burst")):
-		return nil, &usageError{"--algorithm and --burst belong to --limit", "write them into the rules"}
+		return nil, cli.Usage("--algorithm and --burst belong to --limit", "write them into the rules")
 	case o.reorder < 0:
-		return nil, &usageError{fmt.Sprintf("--reorder: %v is negative", o.reorder), "write 0 or a positive time, for example 2m"}
+		return nil, cli.Usage(fmt.Sprintf("--reorder: %v is negative", o.reorder), "write 0 or a positive time, for example 2m")
 	case flags.NArg() == 0:
-		return nil, &usageError{"replay needs a log", "name the files of a log, or - for standard input; " + see}
+		return nil, cli.Usage("replay needs a log", "name the files of a log, or - for standard input; "+see)
 	}
 	for _, text := range o.failIf {
 		t, err := replay.ParseThreshold(text)
 		if wrong, ok := errors.AsType[*replay.ThresholdError](err); ok {
-			return nil, &usageError{"--fail-if: " + wrong.Problem, wrong.Hint}
+			return nil, cli.Usage("--fail-if: "+wrong.Problem, wrong.Hint)
 		}
 		o.thresholds = append(o.thresholds, t)
 	}
@@ -173,17 +174,17 @@ func (o *replayOptions) options() (replay.Options, error) {
 }
 
 // openInputs returns the logs; "-" is standard input.
-func openInputs(s streams, names []string) ([]accesslog.Input, error) {
+func openInputs(s cli.Streams, names []string) ([]accesslog.Input, error) {
 	var inputs []accesslog.Input
 	var errs []error
 	stdin := false
 	for _, name := range names {
 		if name == "-" {
 			if stdin {
-				return nil, &usageError{"standard input is given twice", "give - once"}
+				return nil, cli.Usage("standard input is given twice", "give - once")
 			}
 			stdin = true
-			open := func() (io.ReadCloser, error) { return io.NopCloser(s.in), nil }
+			open := func() (io.ReadCloser, error) { return io.NopCloser(s.In), nil }
 			inputs = append(inputs, accesslog.Input{Name: "standard input", Open: open})
 			continue
 		}
@@ -196,18 +197,18 @@ func openInputs(s streams, names []string) ([]accesslog.Input, error) {
 
 // write writes the report to standard output or to --out. It writes a file only when the whole
 // report is ready.
-func (o *replayOptions) write(s streams, write func(io.Writer) error) error {
+func (o *replayOptions) write(s cli.Streams, write func(io.Writer) error) error {
 	if o.out == "" {
-		return write(s.out)
+		return write(s.Out)
 	}
 	var page bytes.Buffer
 	if err := write(&page); err != nil {
 		return err
 	}
 	if err := os.WriteFile(o.out, page.Bytes(), 0o644); err != nil {
-		return &refusal{"cannot write the report: " + err.Error(), "check the folder of --out and its permissions"}
+		return cli.Refuse("cannot write the report: "+err.Error(), "check the folder of --out and its permissions")
 	}
-	fmt.Fprintf(s.err, "report written to %s\n", o.out)
+	fmt.Fprintf(s.Err, "report written to %s\n", o.out)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"stint/app"
 	"stint/app/settings"
+	"stint/cmd/stint/cli"
 )
 
 const serveText = `Runs the service until SIGTERM or SIGINT. It first finishes the calls in progress; a second
@@ -22,14 +23,14 @@ Each flag is also an environment variable (STINT_DRAIN_DELAY for --drain-delay) 
 the config file (drain-delay: 5s). A flag overrides the environment, the environment overrides
 the config file, and the config file overrides the default. An empty ADDR disables a listener.`
 
-func serveCommand() command {
-	return command{
-		name:    "serve",
-		args:    "[flags]",
-		summary: "run the service",
-		text:    serveText,
-		run:     serve,
-		flags:   serveUsages,
+func serveCommand() cli.Command {
+	return cli.Command{
+		Name:    "serve",
+		Args:    "[flags]",
+		Summary: "run the service",
+		Text:    serveText,
+		Run:     serve,
+		Flags:   serveUsages,
 	}
 }
 
@@ -56,7 +57,7 @@ func serveUsages() string {
 		for _, name := range names {
 			some.AddFlag(all.Lookup(name))
 		}
-		fmt.Fprintf(&b, "\n%s\n%s", title, some.FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(&b, "\n%s\n%s", title, some.FlagUsagesWrapped(cli.HelpWidth))
 	}
 	show("Settings from a file", "config")
 	config := settings.Default()
@@ -110,20 +111,20 @@ func (f *givenFlag) Set(value string) error {
 	return nil
 }
 
-func serve(ctx context.Context, s streams, args []string) error {
+func serve(ctx context.Context, s cli.Streams, args []string) error {
 	var given []settings.Given
 	flags := serveFlags(&given)
-	if err := parse(flags, args); err != nil {
+	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
-		return &usageError{"serve takes flags only, not " + flags.Arg(0), "write --rules " + flags.Arg(0) + " if that is a file of rules"}
+		return cli.Usage("serve takes flags only, not "+flags.Arg(0), "write --rules "+flags.Arg(0)+" if that is a file of rules")
 	}
 	config, err := settings.Configure(given, os.Environ())
 	if err != nil {
 		return err
 	}
-	config.Output = s.err
+	config.Output = s.Err
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second signal ends the process at once

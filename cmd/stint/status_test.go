@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"stint/cmd/stint/cli"
 )
 
 // TestInterrupted interrupts a replay that waits for its input.
@@ -60,7 +62,7 @@ func TestExitStatus(t *testing.T) {
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			var out, err bytes.Buffer
-			s := streams{in: strings.NewReader(""), out: &out, err: &err}
+			s := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &err}
 			if got := run(t.Context(), s, strings.Fields(test.args)); got != test.want {
 				t.Errorf("status %d, want %d; said %s", got, test.want, err.String())
 			}

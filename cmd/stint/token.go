@@ -6,14 +6,15 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"stint/cmd/stint/cli"
 	"stint/server/access"
 )
 
-func tokenCommand() command {
-	return command{
-		name: "token", args: "[flags] NAME", summary: "make a token for the admin API", run: runToken,
-		flags: func() string { return tokenFlags(new(string)).FlagUsagesWrapped(helpWidth) },
-		text: `Prints a new token for NAME, and the line to add to the file of serve --admin-access. That file has
+func tokenCommand() cli.Command {
+	return cli.Command{
+		Name: "token", Args: "[flags] NAME", Summary: "make a token for the admin API", Run: runToken,
+		Flags: func() string { return tokenFlags(new(string)).FlagUsagesWrapped(cli.HelpWidth) },
+		Text: `Prints a new token for NAME, and the line to add to the file of serve --admin-access. That file has
 only the hash, so nobody can read the token there: it is shown once. It calls no service.
 
 The roles are read (limits, inspect, health, metrics, rules), support (reset too) and write (all).
@@ -28,24 +29,24 @@ func tokenFlags(role *string) *pflag.FlagSet {
 	return flags
 }
 
-func runToken(_ context.Context, s streams, args []string) error {
+func runToken(_ context.Context, s cli.Streams, args []string) error {
 	var word string
 	flags := tokenFlags(&word)
-	if err := parse(flags, args); err != nil {
+	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
 	if flags.NArg() != 1 {
-		return &usageError{"token takes one name", "write stint token --role read NAME"}
+		return cli.Usage("token takes one name", "write stint token --role read NAME")
 	}
 	role, err := access.ParseRole(word)
 	if err != nil {
-		return &usageError{err.Error(), "see stint help token"}
+		return cli.Usage(err.Error(), "see stint help token")
 	}
 	name := flags.Arg(0)
 	if err := access.CheckName(name); err != nil {
-		return &usageError{err.Error(), "see stint help token"}
+		return cli.Usage(err.Error(), "see stint help token")
 	}
 	token, credential := access.NewToken()
-	fmt.Fprintf(s.out, "token  %s\nline   %s %v %s\n", token, name, role, credential)
+	fmt.Fprintf(s.Out, "token  %s\nline   %s %v %s\n", token, name, role, credential)
 	return nil
 }

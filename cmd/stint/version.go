@@ -6,18 +6,19 @@ import (
 	"runtime"
 
 	"stint/app"
+	"stint/cmd/stint/cli"
 )
 
-func versionCommand() command {
-	return command{
-		name:    "version",
-		summary: "print the version",
-		text:    "Prints the version, the commit it was built from where that is known, and Go's.",
-		run: func(_ context.Context, s streams, args []string) error {
+func versionCommand() cli.Command {
+	return cli.Command{
+		Name:    "version",
+		Summary: "print the version",
+		Text:    "Prints the version, the commit it was built from where that is known, and Go's.",
+		Run: func(_ context.Context, s cli.Streams, args []string) error {
 			if len(args) > 0 {
-				return &usageError{"version takes no arguments", "write stint version"}
+				return cli.Usage("version takes no arguments", "write stint version")
 			}
-			fmt.Fprintf(s.out, "stint %s %s %s/%s\n", app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(s.Out, "stint %s %s %s/%s\n", app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		},
 	}

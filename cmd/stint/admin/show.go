@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"stint/cmd/stint/cli"
 )
 
 // shownLimit has the numbers of a limit as the admin API writes them.
@@ -30,7 +32,7 @@ func (l *shownLimit) String() string {
 	return text
 }
 
-func runInspect(ctx context.Context, s streams, args []string) error {
+func runInspect(ctx context.Context, s cli.Streams, args []string) error {
 	var answer struct {
 		Limits []struct {
 			Rule         string
@@ -66,7 +68,7 @@ func runInspect(ctx context.Context, s streams, args []string) error {
 	})
 }
 
-func runReset(ctx context.Context, s streams, args []string) error {
+func runReset(ctx context.Context, s cli.Streams, args []string) error {
 	var answer struct{ Limits []struct{ Rule string } }
 	return aboutKey(ctx, s, "reset", args, &answer, func(w io.Writer) {
 		if len(answer.Limits) == 0 {
@@ -87,10 +89,10 @@ func orDash(name string) string {
 
 // aboutKey runs a command about a key. It prints the response body as it is, or decodes it into
 // answer and calls show.
-func aboutKey(ctx context.Context, s streams, name string, args []string, answer any, show func(io.Writer)) error {
+func aboutKey(ctx context.Context, s cli.Streams, name string, args []string, answer any, show func(io.Writer)) error {
 	var c adminCall
 	flags := c.keyFlags(name)
-	if err := parse(flags, args); err != nil {
+	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
 	body, err := c.question(s, flags.Args())
@@ -101,7 +103,7 @@ func aboutKey(ctx context.Context, s streams, name string, args []string, answer
 	if err != nil {
 		return err
 	}
-	return c.show(s.out, text, answer, show)
+	return c.show(s.Out, text, answer, show)
 }
 
 // show prints a response body as it is, or decodes it into answer and prints that in columns.
@@ -111,17 +113,17 @@ func (c *adminCall) show(out io.Writer, text []byte, answer any, show func(io.Wr
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return &refusal{"cannot decode the answer of the service: " + err.Error(), "use --json to print it unchanged"}
+		return cli.Refuse("cannot decode the answer of the service: "+err.Error(), "use --json to print it unchanged")
 	}
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	show(columns)
 	return columns.Flush()
 }
 
-func runLimits(ctx context.Context, s streams, args []string) error {
+func runLimits(ctx context.Context, s cli.Streams, args []string) error {
 	var c adminCall
 	flags := c.flagSet("limits")
-	if err := parse(flags, args); err != nil {
+	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
 	if err := noArguments(flags); err != nil {
@@ -143,7 +145,7 @@ func runLimits(ctx context.Context, s streams, args []string) error {
 			}
 		}
 	}
-	return c.show(s.out, text, &answer, func(w io.Writer) {
+	return c.show(s.Out, text, &answer, func(w io.Writer) {
 		if answer.Rules == 0 {
 			fmt.Fprintln(w, "the service has no rules")
 			return
@@ -161,10 +163,10 @@ func runLimits(ctx context.Context, s streams, args []string) error {
 	})
 }
 
-func runHealth(ctx context.Context, s streams, args []string) error {
+func runHealth(ctx context.Context, s cli.Streams, args []string) error {
 	var c adminCall
 	flags := c.flagSet("health")
-	if err := parse(flags, args); err != nil {
+	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
 	if err := noArguments(flags); err != nil {
@@ -187,7 +189,7 @@ func runHealth(ctx context.Context, s streams, args []string) error {
 		}
 		Store struct{ Kind, Error string }
 	}
-	err = c.show(s.out, text, &answer, func(w io.Writer) {
+	err = c.show(s.Out, text, &answer, func(w io.Writer) {
 		if answer.Ready {
 			fmt.Fprintln(w, "ready")
 		} else {
@@ -200,7 +202,7 @@ func runHealth(ctx context.Context, s streams, args []string) error {
 		fmt.Fprintf(w, "store\t%s\t%s\n", answer.Store.Kind, answer.Store.Error)
 	})
 	if err == nil && status != http.StatusOK {
-		return errFaults // the problem is already printed
+		return cli.ErrFaults // the problem is already printed
 	}
 	return err
 }

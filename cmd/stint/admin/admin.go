@@ -1,4 +1,5 @@
-package main
+// Package admin has the commands of stint that call the admin API of a service.
+package admin
 
 import (
 	"bytes"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"stint/cmd/stint/cli"
 	"stint/server/access"
 )
 
@@ -34,25 +36,26 @@ the body of a check, which may have several descriptors or a limit of its own.
 // adminTextFor returns adminText for a command that needs a role.
 func adminTextFor(role access.Role) string { return fmt.Sprintf(adminText, role) }
 
-func adminCommands() []command {
-	return []command{
+// Commands returns the commands over the admin API.
+func Commands() []cli.Command {
+	return []cli.Command{
 		{
-			name: "inspect", args: "[flags] KEY=VALUE...", summary: "show how much a key has used", run: runInspect, flags: keyFlagsText("inspect"),
-			text: "Shows the limits that apply to a descriptor and how much of each its key has used.\nIt charges nothing.\n" +
+			Name: "inspect", Args: "[flags] KEY=VALUE...", Summary: "show how much a key has used", Run: runInspect, Flags: keyFlagsText("inspect"),
+			Text: "Shows the limits that apply to a descriptor and how much of each its key has used.\nIt charges nothing.\n" +
 				keyText + "  stint inspect --domain api user=42\n" + adminTextFor(access.Read),
 		},
 		{
-			name: "reset", args: "[flags] KEY=VALUE...", summary: "reset the counts of a key", run: runReset, flags: keyFlagsText("reset"),
-			text: "Resets the counts of a descriptor's key, in all limits that apply to it.\n" +
+			Name: "reset", Args: "[flags] KEY=VALUE...", Summary: "reset the counts of a key", Run: runReset, Flags: keyFlagsText("reset"),
+			Text: "Resets the counts of a descriptor's key, in all limits that apply to it.\n" +
 				keyText + "  stint reset --domain api user=42\n" + adminTextFor(access.Support),
 		},
 		{
-			name: "limits", args: "[flags]", summary: "show the current limits", run: runLimits, flags: adminFlagsText("limits"),
-			text: "Shows the current limits of a service, by domain.\n" + adminTextFor(access.Read),
+			Name: "limits", Args: "[flags]", Summary: "show the current limits", Run: runLimits, Flags: adminFlagsText("limits"),
+			Text: "Shows the current limits of a service, by domain.\n" + adminTextFor(access.Read),
 		},
 		{
-			name: "health", args: "[flags]", summary: "report whether a service is ready", run: runHealth, flags: adminFlagsText("health"),
-			text: "Reports whether a service accepts calls, its rules and its store.\nThe exit status is 1 if it does not.\n" + adminTextFor(access.Read),
+			Name: "health", Args: "[flags]", Summary: "report whether a service is ready", Run: runHealth, Flags: adminFlagsText("health"),
+			Text: "Reports whether a service accepts calls, its rules and its store.\nThe exit status is 1 if it does not.\n" + adminTextFor(access.Read),
 		},
 	}
 }
@@ -87,11 +90,11 @@ func (c *adminCall) keyFlags(name string) *pflag.FlagSet {
 }
 
 func adminFlagsText(name string) func() string {
-	return func() string { return new(adminCall).flagSet(name).FlagUsagesWrapped(helpWidth) }
+	return func() string { return new(adminCall).flagSet(name).FlagUsagesWrapped(cli.HelpWidth) }
 }
 
 func keyFlagsText(name string) func() string {
-	return func() string { return new(adminCall).keyFlags(name).FlagUsagesWrapped(helpWidth) }
+	return func() string { return new(adminCall).keyFlags(name).FlagUsagesWrapped(cli.HelpWidth) }
 }
 
 // maxAnswer is the most bytes read from a response body.
@@ -114,7 +117,7 @@ func (c *adminCall) ask(ctx context.Context, method, path string, body []byte) (
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, to.base+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, &usageError{"--admin: " + to.name + " is not an address", "write host:port, https://host:port or unix:PATH"}
+		return 0, nil, cli.Usage("--admin: "+to.name+" is not an address", "write host:port, https://host:port or unix:PATH")
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -129,7 +132,7 @@ func (c *adminCall) ask(ctx context.Context, method, path string, body []byte) (
 	defer answer.Body.Close()
 	text, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxAnswer))
 	if err != nil {
-		return 0, nil, &refusal{to.name + " ended its answer early: " + err.Error(), "try again"}
+		return 0, nil, cli.Refuse(to.name+" ended its answer early: "+err.Error(), "try again")
 	}
 	return answer.StatusCode, text, nil
 }
@@ -150,7 +153,7 @@ func (c *adminCall) bearer() (string, error) {
 	}
 	token, err := os.ReadFile(file)
 	if err != nil {
-		return "", &refusal{"cannot read the token: " + err.Error(), "name a file with the token"}
+		return "", cli.Refuse("cannot read the token: "+err.Error(), "name a file with the token")
 	}
 	return strings.TrimSpace(string(token)), nil
 }
@@ -174,13 +177,13 @@ func refused(status int, text []byte) error {
 		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // error text of net/http
 			hint = "it uses TLS: write https://HOST:PORT, or give --admin-ca FILE"
 		}
-		return &refusal{fmt.Sprintf("the service answered %d %s", status, http.StatusText(status)), hint}
+		return cli.Refuse(fmt.Sprintf("the service answered %d %s", status, http.StatusText(status)), hint)
 	}
 	problem, hint, _ := strings.Cut(e.Error.Message, "; ")
 	if status == http.StatusUnauthorized {
 		hint = "give --admin-token-file FILE, or STINT_ADMIN_TOKEN in the environment"
 	}
-	return &refusal{fmt.Sprintf("the service answered %d: %s", status, problem), hint}
+	return cli.Refuse(fmt.Sprintf("the service answered %d: %s", status, problem), hint)
 }
 
 // checkBody is the JSON body of a check.
@@ -199,26 +202,26 @@ type entry struct {
 }
 
 // question returns the request body of a command about a key.
-func (c *adminCall) question(s streams, args []string) ([]byte, error) {
+func (c *adminCall) question(s cli.Streams, args []string) ([]byte, error) {
 	switch {
 	case c.body != "" && (len(args) > 0 || c.domain != ""):
-		return nil, &usageError{"--body is given together with KEY=VALUE or --domain", "give only one of them"}
+		return nil, cli.Usage("--body is given together with KEY=VALUE or --domain", "give only one of them")
 	case c.body == "-":
-		return io.ReadAll(io.LimitReader(s.in, maxAnswer))
+		return io.ReadAll(io.LimitReader(s.In, maxAnswer))
 	case c.body != "":
 		text, err := os.ReadFile(c.body)
 		if err != nil {
-			return nil, &refusal{"cannot read the body: " + err.Error(), "name a file, or - for standard input"}
+			return nil, cli.Refuse("cannot read the body: "+err.Error(), "name a file, or - for standard input")
 		}
 		return text, nil
 	case len(args) == 0 || c.domain == "":
-		return nil, &usageError{"a domain and a KEY=VALUE are needed", "write for example --domain api user=42, or --body FILE"}
+		return nil, cli.Usage("a domain and a KEY=VALUE are needed", "write for example --domain api user=42, or --body FILE")
 	}
 	d := descriptor{}
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" {
-			return nil, &usageError{fmt.Sprintf("%q is not KEY=VALUE", arg), "write for example user=42; user= for an empty value"}
+			return nil, cli.Usage(fmt.Sprintf("%q is not KEY=VALUE", arg), "write for example user=42; user= for an empty value")
 		}
 		d.Entries = append(d.Entries, entry{key, value})
 	}
@@ -228,7 +231,7 @@ func (c *adminCall) question(s streams, args []string) ([]byte, error) {
 // noArguments returns an error if any argument follows the flags.
 func noArguments(flags *pflag.FlagSet) error {
 	if flags.NArg() > 0 {
-		return &usageError{flags.Name() + " takes flags only, not " + flags.Arg(0), "see stint help " + flags.Name()}
+		return cli.Usage(flags.Name()+" takes flags only, not "+flags.Arg(0), "see stint help "+flags.Name())
 	}
 	return nil
 }

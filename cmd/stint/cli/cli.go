@@ -1,0 +1,101 @@
+// Package cli has what the commands of stint share: their streams, their errors with hints, and how
+// they read flags.
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"stint/app/settings"
+	"stint/internal/strictyaml"
+)
+
+// HelpWidth is the widest line of help.
+const HelpWidth = 100
+
+// Streams are the standard streams of a command.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Command is a command of stint.
+type Command struct {
+	Name    string
+	Args    string // its arguments, for help
+	Summary string // one line
+	Text    string // help text above the flags
+	Run     func(ctx context.Context, s Streams, args []string) error
+	Flags   func() string // help text of the flags; nil: none
+}
+
+// UsageError is the error of wrong flags or arguments.
+type UsageError struct{ Problem, Hint string }
+
+// Error returns the problem without the hint.
+func (e *UsageError) Error() string { return e.Problem }
+
+// Usage returns a [*UsageError].
+func Usage(problem, hint string) error { return &UsageError{problem, hint} }
+
+// Refusal is the error of an input that was refused, with a hint what to do.
+type Refusal struct{ Problem, Hint string }
+
+// Error returns the problem without the hint.
+func (e *Refusal) Error() string { return e.Problem }
+
+// Refuse returns a [*Refusal].
+func Refuse(problem, hint string) error { return &Refusal{problem, hint} }
+
+// ErrFaults ends a command with status 1. The command has already printed the faults.
+var ErrFaults = errors.New("faults were found")
+
+// Parse parses flags. Its errors are usage errors with a hint.
+func Parse(flags *pflag.FlagSet, args []string) error {
+	flags.SortFlags = false
+	flags.Usage = func() {}
+	err := flags.Parse(args)
+	if err == nil {
+		return nil
+	}
+	see := "see stint help " + flags.Name()
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		var names []string
+		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := strictyaml.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			return Usage("unknown flag --"+unknown.GetSpecifiedName(), "is --"+near+" meant? "+upper(see))
+		}
+		return Usage("unknown flag "+dashes(unknown.GetSpecifiedName()), see)
+	case errors.As(err, &missing):
+		return Usage("--"+missing.GetSpecifiedName()+" needs a value", "write --"+missing.GetSpecifiedName()+"=VALUE; "+see)
+	case errors.As(err, &invalid):
+		return invalidValue(invalid, see)
+	default:
+		return Usage(err.Error(), see)
+	}
+}
+
+// invalidValue converts the error of a refused value, and keeps its hint.
+func invalidValue(e *pflag.InvalidValueError, see string) error {
+	name, cause := "--"+e.GetFlag().Name, e.Unwrap()
+	if config, ok := errors.AsType[*settings.Error](cause); ok {
+		return Usage(name+": "+config.Problem, config.Hint)
+	}
+	return Usage(name+": "+cause.Error(), see)
+}
+
+func dashes(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+func upper(see string) string { return "S" + see[1:] }
