@@ -8,6 +8,14 @@
 //	stint reset     reset the counts of a key
 //	stint limits    show the current limits
 //	stint health    report whether a service is ready
+//	stint ban       deny all requests of a client
+//	stint unban     end a ban now
+//	stint bans      list the bans
+//	stint override  give a client other numbers for a rule
+//	stint overrides list the overrides
+//	stint keys      make, list and revoke API keys of clients
+//	stint audit     show and verify who changed what
+//	stint records   import, export and erase records
 //	stint token     make a token for the admin API
 //	stint version   print the version
 //	stint help      explain a command

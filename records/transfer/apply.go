@@ -59,10 +59,14 @@ func (p *plan) step(row *codec.Row, again bool) (s step, differs bool, err error
 	}
 	s.edit, s.after = records.Edit{Put: r}, r
 	before, there, err := p.file.Get(id)
+	var exported records.Record // as an export has it
+	if err == nil && there {
+		exported, _, err = settled(p.file, before.Record, p.now)
+	}
 	switch {
 	case err != nil:
 		return s, false, err
-	case there && same(before.Record, r):
+	case there && (same(before.Record, r) || same(exported, r)):
 		if !again {
 			p.diff.Unchanged++
 		}

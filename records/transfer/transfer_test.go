@@ -146,6 +146,17 @@ func TestEnded(t *testing.T) {
 	}
 }
 
+// An export that leaves out what has ended changes nothing where it comes from.
+func TestEndedHere(t *testing.T) {
+	f := open(t)
+	sample(t, f)
+	_, err := f.Apply(t.Context(), records.Change{Edits: []records.Edit{{Delete: records.APIKey{Hash: apikey.Hash{0xff}}.ID()}}}, now)
+	testkit.Must(t, err)
+	if diff, err := load(f, export(t, f, codec.JSONLines), Options{Replace: true}); err != nil || diff.Added+diff.Changed+diff.Deleted > 0 {
+		t.Errorf("%+v, %v", diff, err)
+	}
+}
+
 // A dry run says what would change, and changes nothing.
 func TestDifference(t *testing.T) {
 	f := open(t)

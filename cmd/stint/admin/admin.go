@@ -22,9 +22,10 @@ import (
 const adminText = `
 The address of the service is --admin (host:port, https://host:port or unix:PATH), else
 STINT_ADMIN, else 127.0.0.1:8082. If the service needs a token, give --admin-token-file, or set
-STINT_ADMIN_TOKEN or STINT_ADMIN_TOKEN_FILE. Its role must be %s or higher.
---json prints the answer of the service unchanged. The exit status is 1 if the service cannot be
-reached or refuses.`
+STINT_ADMIN_TOKEN or STINT_ADMIN_TOKEN_FILE. --json prints the answer of the service unchanged. The
+exit status is 1 if the service cannot be reached or refuses.
+
+The role of the token must be %s.`
 
 // keyText is the part of the help text that all commands about a key share.
 const keyText = `
@@ -34,10 +35,15 @@ the body of a check, which may have several descriptors or a limit of its own.
 `
 
 // adminTextFor returns adminText for a command that needs a role.
-func adminTextFor(role access.Role) string { return fmt.Sprintf(adminText, role) }
+func adminTextFor(role access.Role) string { return adminTextOf(role.String() + " or higher") }
+
+// adminTextOf returns adminText for a command that needs several roles.
+func adminTextOf(roles string) string { return fmt.Sprintf(adminText, roles) }
 
 // Commands returns the commands over the admin API.
-func Commands() []cli.Command {
+func Commands() []cli.Command { return append(limitCommands(), recordCommands()...) }
+
+func limitCommands() []cli.Command {
 	return []cli.Command{
 		{
 			Name: "inspect", Args: "[flags] KEY=VALUE...", Summary: "show how much a key has used", Run: runInspect, Flags: keyFlagsText("inspect"),
@@ -103,38 +109,72 @@ const maxAnswer = 64 << 20
 // adminTimeout is the time limit of a request to the admin API.
 const adminTimeout = 30 * time.Second
 
-// ask sends a request to the service and returns the status and the body of the response.
-func (c *adminCall) ask(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
+// call is a request to the admin API.
+type call struct {
+	method, path string
+	body         io.Reader         // nil for none
+	header       map[string]string // empty values are left out
+	timeout      time.Duration
+}
+
+// open sends a request to the service and returns the response. The caller calls done after reading
+// its body.
+func (c *adminCall) open(ctx context.Context, q call) (answer *http.Response, done func(), err error) {
 	to, err := c.target()
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	token, err := c.bearer()
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, to.base+path, bytes.NewReader(body))
+	ctx, cancel := context.WithTimeout(ctx, q.timeout)
+	r, err := http.NewRequestWithContext(ctx, q.method, to.base+q.path, q.body)
 	if err != nil {
-		return 0, nil, cli.Usage("--admin: "+to.name+" is not an address", "write host:port, https://host:port or unix:PATH")
+		cancel()
+		return nil, nil, cli.Usage("--admin: "+to.name+" is not an address", "write host:port, https://host:port or unix:PATH")
 	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+	for name, value := range q.header {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
 	}
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := to.client().Do(r)
+	answer, err = to.client().Do(r)
 	if err != nil {
-		return 0, nil, to.unreachable(err)
+		cancel()
+		return nil, nil, to.unreachable(err)
 	}
-	defer answer.Body.Close()
+	return answer, func() { _ = answer.Body.Close(); cancel() }, nil // it was read, or is not wanted
+}
+
+// read sends a request and returns the status and the body of the response.
+func (c *adminCall) read(ctx context.Context, q call) (int, []byte, error) {
+	answer, done, err := c.open(ctx, q)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer done()
 	text, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxAnswer))
 	if err != nil {
-		return 0, nil, cli.Refuse(to.name+" ended its answer early: "+err.Error(), "try again")
+		return 0, nil, endedEarly(err)
 	}
 	return answer.StatusCode, text, nil
+}
+
+func endedEarly(err error) error {
+	return cli.Refuse("the service ended its answer early: "+err.Error(), "try again")
+}
+
+// ask sends a request with a body in JSON, which may be nil.
+func (c *adminCall) ask(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
+	q := call{method: method, path: path, timeout: adminTimeout}
+	if body != nil {
+		q.body, q.header = bytes.NewReader(body), map[string]string{"Content-Type": "application/json"}
+	}
+	return c.read(ctx, q)
 }
 
 // bearer returns the token to send; "" if there is none.

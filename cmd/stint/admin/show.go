@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"stint/cmd/stint/cli"
@@ -115,9 +114,9 @@ func (c *adminCall) show(out io.Writer, text []byte, answer any, show func(io.Wr
 	if err := json.Unmarshal(text, answer); err != nil {
 		return cli.Refuse("cannot decode the answer of the service: "+err.Error(), "use --json to print it unchanged")
 	}
-	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	show(columns)
-	return columns.Flush()
+	w := columns(out)
+	show(w)
+	return w.Flush()
 }
 
 func runLimits(ctx context.Context, s cli.Streams, args []string) error {

@@ -1,0 +1,228 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"stint/cmd/stint/cli"
+	"stint/internal/text"
+	"stint/records"
+	"stint/records/trail"
+	"stint/server/access"
+)
+
+func auditCommand() cli.Command {
+	return group("audit", "show and verify who changed what",
+		`Shows who changed or reset what, from where and why, newest first; or verifies that no entry of the
+audit trail was changed, removed or added later.
+
+  stint audit show --subject user=42 --since 7d
+  stint audit show --rule api/user
+  stint audit verify --head 120:6c1f...
+  stint audit verify --file records.db
+
+--head is the number and the hash of an entry that was written down earlier, for example from the
+log: it finds that the end of the trail was cut off. --file verifies a file of records that no
+service has open. The exit status of verify is 1 if the trail is not whole.
+`+adminTextFor(access.Read),
+		verb{"show", "prints entries", runAuditShow, new(auditOptions).showFlags},
+		verb{"verify", "verifies all of them", runAuditVerify, new(auditOptions).verifyFlags},
+	)
+}
+
+// auditOptions are the flags of stint audit.
+type auditOptions struct {
+	subject, rule, who, since string
+	limit                     int
+	before, head, file        string
+}
+
+func (o *auditOptions) showFlags(c *adminCall, name string) *pflag.FlagSet {
+	flags := c.flagSet(name)
+	flags.StringVar(&o.subject, "subject", "", "only those about `KEY=VALUE`, an address or a network")
+	flags.StringVar(&o.rule, "rule", "", "only those about the rule `NAME`")
+	flags.StringVar(&o.who, "who", "", "only those of the caller `NAME`")
+	flags.StringVar(&o.since, "since", "", "only those since `TIME`, or of the last 1h, 7d or 2w")
+	flags.IntVar(&o.limit, "limit", 100, "print at most `N` of them, up to 1000")
+	flags.StringVar(&o.before, "before", "", "only those before the entry `NUMBER`")
+	return flags
+}
+
+func (o *auditOptions) verifyFlags(c *adminCall, name string) *pflag.FlagSet {
+	flags := c.flagSet(name)
+	flags.StringVar(&o.head, "head", "", "`NUMBER:HASH` that was written down earlier")
+	flags.StringVar(&o.file, "file", "", "`FILE` of records to verify, instead of those of a service")
+	return flags
+}
+
+func runAuditShow(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	var o auditOptions
+	if err := prepare(o.showFlags(&c, "audit show"), args, 0, "", ""); err != nil {
+		return err
+	}
+	path := "/v1/audit?" + query("subject", o.subject, "rule", o.rule, "who", o.who, "since", o.since, "limit", strconv.Itoa(o.limit), "before", o.before)
+	answer, err := c.get(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	var page struct {
+		Entries []trail.Entry
+		Next    *string
+	}
+	return c.show(s.Out, answer, &page, func(w io.Writer) {
+		if len(page.Entries) == 0 {
+			fmt.Fprintln(w, "none")
+		} else {
+			fmt.Fprintln(w, entryColumns)
+		}
+		for i := range page.Entries {
+			printEntry(w, &page.Entries[i])
+		}
+		if page.Next != nil {
+			fmt.Fprintf(w, "and older ones: --before %s\n", *page.Next)
+		}
+	})
+}
+
+const entryColumns = "NUMBER\tTIME\tWHO\tFROM\tACTION\tWHAT\tCHANGE\tUNTIL\tWHY"
+
+// printEntry prints an entry of the audit trail as a row.
+func printEntry(w io.Writer, e *trail.Entry) {
+	what := e.Kind + " " + strings.ReplaceAll(e.Object, "\n", " of ")
+	if e.Erased {
+		what = e.Kind + " (erased)"
+	}
+	until := "-"
+	if !e.Until.IsZero() {
+		until = e.Until.UTC().Format(time.RFC3339)
+	}
+	fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Number, e.Time.UTC().Format(time.RFC3339), orDash(e.Actor), orDash(e.From),
+		e.Action, what, orDash(changes(e.Before, e.After)), until, orDash(e.Why))
+}
+
+// named are the fields of a record that an entry shows elsewhere.
+var named = []string{"subject", "target", "rule", "network", "hash", "last", "until", "why", "id", "descriptor", "config"}
+
+// changes returns the fields that differ, such as "requests 100 -> 1000".
+func changes(before, after json.RawMessage) string {
+	old, next := fieldsOf(before), fieldsOf(after)
+	all := maps.Clone(old)
+	maps.Copy(all, next)
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		was, is := old[name], next[name]
+		switch {
+		case was == is || slices.Contains(named, name):
+		case before == nil || was == "":
+			parts = append(parts, name+" "+is)
+		case after == nil:
+			parts = append(parts, name+" was "+was)
+		default:
+			parts = append(parts, name+" "+was+" -> "+orDash(is))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// fieldsOf returns the fields of a JSON object as texts.
+func fieldsOf(object json.RawMessage) map[string]string {
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(object, &values) // what is no object has no fields to show
+	fields := map[string]string{}
+	for name, value := range values {
+		fields[name] = strings.Trim(string(value), `"`)
+		if ns, err := strconv.ParseInt(fields[name], 10, 64); err == nil && name == "per" {
+			fields[name] = text.FormatDuration(time.Duration(ns))
+		}
+	}
+	return fields
+}
+
+func runAuditVerify(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	var o auditOptions
+	if err := prepare(o.verifyFlags(&c, "audit verify"), args, 0, "", ""); err != nil {
+		return err
+	}
+	var answer []byte
+	var err error
+	if o.file != "" {
+		answer, err = o.verifyFile(ctx)
+	} else {
+		answer, err = c.get(ctx, http.MethodGet, "/v1/audit/verify?"+query("head", o.head), nil)
+	}
+	if err != nil {
+		return err
+	}
+	var report struct {
+		Whole bool
+		trail.Report
+	}
+	if err := json.Unmarshal(answer, &report); err != nil {
+		return cli.Refuse("cannot decode the answer of the service: "+err.Error(), "use --json to print it unchanged")
+	}
+	err = c.show(s.Out, answer, &report, func(w io.Writer) {
+		switch {
+		case report.Break != nil:
+			fmt.Fprintf(w, "broken: %v\nwhole\tup to entry %d\n", report.Break, report.Head.Number)
+			return
+		case report.First == 0:
+			fmt.Fprintln(w, "whole: the audit trail is empty")
+			return
+		}
+		fmt.Fprintf(w, "whole\tentries %d to %d, texts of %d erased\nhead\t%s\n", report.First, report.Head.Number, report.Erased, report.Head)
+	})
+	if err == nil && !report.Whole {
+		return cli.ErrFaults // the place is already printed
+	}
+	return err
+}
+
+// verifyFile verifies the audit trail of a file, and returns the answer that a service would give.
+func (o *auditOptions) verifyFile(ctx context.Context) ([]byte, error) {
+	var known []trail.Head
+	if o.head != "" {
+		head, err := trail.ParseHead(o.head)
+		if err != nil {
+			return nil, cli.Usage("--head: "+err.Error(), "write it as verify prints it")
+		}
+		known = append(known, head)
+	}
+	if _, err := os.Stat(o.file); err != nil {
+		return nil, cli.Refuse("--file: "+err.Error(), "name a file of records")
+	}
+	file, err := records.Open(o.file, records.Options{})
+	if err != nil {
+		return nil, recordsError(err)
+	}
+	defer file.Close()
+	report, err := file.Verify(ctx, known...)
+	if err != nil {
+		return nil, recordsError(err)
+	}
+	return json.Marshal(struct {
+		Whole bool `json:"whole"`
+		trail.Report
+	}{report.Break == nil, report})
+}
+
+// recordsError returns the error for one of a file of records.
+func recordsError(err error) error {
+	if fault, ok := errors.AsType[*records.Error](err); ok {
+		return cli.Refuse(fault.Error(), fault.Hint)
+	}
+	return err
+}

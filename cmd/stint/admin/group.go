@@ -1,0 +1,67 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"stint/cmd/stint/cli"
+	"stint/internal/strictyaml"
+)
+
+// verb is one of the commands behind a name, such as create of stint keys.
+type verb struct {
+	name, summary string
+	run           func(ctx context.Context, s cli.Streams, args []string) error
+	flags         flagger
+}
+
+// group returns the command of a name with several verbs.
+func group(name, summary, text string, verbs ...verb) cli.Command {
+	var names []string
+	for _, v := range verbs {
+		names = append(names, v.name)
+	}
+	return cli.Command{
+		Name: name, Args: "COMMAND [flags]", Summary: summary, Text: text,
+		Run: func(ctx context.Context, s cli.Streams, args []string) error {
+			const see = "see stint help "
+			if len(args) == 0 {
+				return cli.Usage(name+" needs one of "+strings.Join(names, ", "), see+name)
+			}
+			i := slices.Index(names, args[0])
+			if i < 0 {
+				hint := "write one of " + strings.Join(names, ", ") + " first"
+				if near := strictyaml.Nearest(args[0], names); near != "" {
+					hint = "is stint " + name + " " + near + " meant? See stint help " + name
+				}
+				return cli.Usage("unknown command \""+name+" "+args[0]+"\"", hint)
+			}
+			return verbs[i].run(ctx, s, args[1:])
+		},
+		Flags: func() string {
+			var b strings.Builder
+			for i, v := range verbs {
+				if i > 0 {
+					b.WriteByte('\n')
+				}
+				b.WriteString("  of " + v.name + ", which " + v.summary + ":\n")
+				own := pflag.NewFlagSet("", pflag.ContinueOnError)
+				own.SortFlags = false
+				common := new(adminCall).flagSet("")
+				v.flags(new(adminCall), "").VisitAll(func(f *pflag.Flag) {
+					if common.Lookup(f.Name) == nil {
+						own.AddFlag(f)
+					}
+				})
+				if b.WriteString(own.FlagUsagesWrapped(cli.HelpWidth)); !own.HasFlags() {
+					b.WriteString("      none\n")
+				}
+			}
+			b.WriteString("\n  of all of them:\n" + new(adminCall).flagSet("").FlagUsagesWrapped(cli.HelpWidth))
+			return b.String()
+		},
+	}
+}

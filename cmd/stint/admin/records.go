@@ -1,0 +1,370 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"stint/cmd/stint/cli"
+	"stint/server/access"
+)
+
+// untilText explains ends in help texts.
+const untilText = `
+--until is a time such as 2030-01-31T12:00:00Z, or how long from now, such as 1h, 7d or 2w.
+--why is kept in the audit trail, where stint audit show finds it.
+`
+
+func recordCommands() []cli.Command {
+	return []cli.Command{
+		{
+			Name: "ban", Args: "[flags] WHO", Summary: "deny all requests of a client", Run: runBan, Flags: flagsText(new(banOptions).flags),
+			Text: "Denies all requests of a subject such as user=42, of an address or of a network. Without --until it\nstays until stint unban.\n\n" +
+				"  stint ban --until 1h --why 'ticket 7' 192.0.2.0/24\n" + untilText + adminTextOf("support or higher; write with --force"),
+		},
+		{
+			Name: "unban", Args: "[flags] WHO", Summary: "end a ban now", Run: runUnban, Flags: flagsText(new(whyOptions).flags),
+			Text: "Ends the ban of a subject, an address or a network. WHO is written as stint bans shows it.\n\n  stint unban user=42\n" + adminTextFor(access.Support),
+		},
+		{
+			Name: "bans", Args: "[flags]", Summary: "list the bans", Run: runBans, Flags: flagsText(new(listOptions).flags),
+			Text: "Lists the bans, in the order of their names.\n\n  stint bans\n" + adminTextFor(access.Read),
+		},
+		{
+			Name: "override", Args: "[flags] WHO", Summary: "give a client other numbers for a rule", Run: runOverride, Flags: flagsText(new(overrideOptions).flags),
+			Text: "Gives a subject such as user=42, or all subjects that match a pattern such as 'user=test-*', other\n" +
+				"numbers for one rule. Numbers that are not given stay those of the rule. --delete ends an override.\n\n" +
+				"  stint override --rule api/user --requests 1000 --until 7d user=42\n" + untilText + adminTextOf("support or higher, for an override with --until; otherwise write"),
+		},
+		{
+			Name: "overrides", Args: "[flags]", Summary: "list the overrides", Run: runOverrides, Flags: flagsText(new(listOptions).overrideFlags),
+			Text: "Lists the overrides, in the order of their subjects and patterns.\n\n  stint overrides --rule api/user\n" + adminTextFor(access.Read),
+		},
+		keysCommand(), auditCommand(), recordsCommand(),
+	}
+}
+
+// options are the flags of a command beside those of adminCall.
+type flagger func(c *adminCall, name string) *pflag.FlagSet
+
+// flagsText returns the help text of flags.
+func flagsText(of flagger) func() string {
+	return func() string { return of(new(adminCall), "").FlagUsagesWrapped(cli.HelpWidth) }
+}
+
+// prepare parses the flags of a command that takes exactly n arguments, which are called what.
+func prepare(flags *pflag.FlagSet, args []string, n int, what, example string) error {
+	if err := cli.Parse(flags, args); err != nil {
+		return err
+	}
+	if n == 0 {
+		return noArguments(flags)
+	}
+	if flags.NArg() != n {
+		return cli.Usage(flags.Name()+" takes "+what, "write for example "+example)
+	}
+	return nil
+}
+
+// whyOptions have the reason of a change.
+type whyOptions struct{ why string }
+
+func (o *whyOptions) flags(c *adminCall, name string) *pflag.FlagSet {
+	flags := c.flagSet(name)
+	flags.StringVar(&o.why, "why", "", "`REASON` for the audit trail")
+	return flags
+}
+
+// record is a record as the admin API shows it.
+type record struct {
+	Record, Hash, Last, Subject, Pattern, Address, Network, Rule, Kind, Plan string
+
+	Groups          []string
+	Notes           string
+	Subscribed      string
+	PlanUntil       string `json:"plan_until"`
+	Requests, Burst uint32
+	Per             string
+	Unlimited       bool
+	Replaces        string
+	ReplacedBy      string `json:"replaced_by"`
+	Until, Why      string
+	Revision        uint64
+	Changed         string
+	Ended           bool
+	Key             string
+	Repeated        bool
+}
+
+// who returns whom the record is about.
+func (r *record) who() string { return r.Subject + r.Pattern + r.Address + r.Network }
+
+// end returns when the record ends, for people.
+func (r *record) end() string {
+	switch {
+	case r.Until == "":
+		return "no end"
+	case r.Ended:
+		return "ended " + r.Until
+	}
+	return r.Until
+}
+
+// change sends a change with a body in JSON, and returns the answer.
+func (c *adminCall) change(ctx context.Context, method, path string, body any, why string) ([]byte, error) {
+	q := call{method: method, path: path, timeout: adminTimeout, header: map[string]string{"X-Stint-Why": why}}
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		q.body, q.header["Content-Type"] = strings.NewReader(string(text)), "application/json"
+	}
+	status, text, err := c.read(ctx, q)
+	if err == nil && status/100 != 2 {
+		err = refused(status, text)
+	}
+	return text, err
+}
+
+// done prints the result of a change without an answer.
+func (c *adminCall) done(out io.Writer, text string) error {
+	if !c.json {
+		_, err := fmt.Fprintln(out, text)
+		return err
+	}
+	return nil
+}
+
+// whom splits what a ban is about into the fields of its body.
+func whom(who string) (field string) {
+	switch {
+	case strings.Contains(who, "="):
+		return "subject"
+	case strings.Contains(who, "/"):
+		return "network"
+	}
+	return "address"
+}
+
+// banOptions are the flags of stint ban.
+type banOptions struct {
+	until, why string
+	force      bool
+}
+
+func (o *banOptions) flags(c *adminCall, name string) *pflag.FlagSet {
+	flags := c.flagSet(name)
+	flags.StringVar(&o.until, "until", "", "`TIME` when it ends (default: it has no end)")
+	flags.StringVar(&o.why, "why", "", "`REASON`, which is kept with the ban")
+	flags.BoolVar(&o.force, "force", false, "ban even this machine, a trusted proxy or a very large network")
+	return flags
+}
+
+const whoExample = "stint ban --until 1h user=42, or an address or a network such as 192.0.2.0/24"
+
+func runBan(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	var o banOptions
+	flags := o.flags(&c, "ban")
+	if err := prepare(flags, args, 1, "whom to ban", whoExample); err != nil {
+		return err
+	}
+	body := map[string]any{whom(flags.Arg(0)): flags.Arg(0), "until": o.until, "why": o.why, "force": o.force}
+	text, err := c.change(ctx, http.MethodPut, "/v1/bans", body, "")
+	if err != nil {
+		return err
+	}
+	var r record
+	return c.show(s.Out, text, &r, func(w io.Writer) { fmt.Fprintf(w, "banned: %s, %s\n", r.who(), endWords(&r)) })
+}
+
+// endWords says when a new record ends.
+func endWords(r *record) string {
+	if r.Until == "" {
+		return "without an end"
+	}
+	return "until " + r.Until
+}
+
+func runUnban(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	var o whyOptions
+	flags := o.flags(&c, "unban")
+	if err := prepare(flags, args, 1, "whose ban to end", "stint unban user=42"); err != nil {
+		return err
+	}
+	if _, err := c.change(ctx, http.MethodDelete, "/v1/bans/"+url.PathEscape(flags.Arg(0)), nil, o.why); err != nil {
+		return err
+	}
+	return c.done(s.Out, "unbanned: "+flags.Arg(0))
+}
+
+// listOptions are the flags of a list.
+type listOptions struct {
+	limit         int
+	after         string
+	subject, rule string
+}
+
+func (o *listOptions) flags(c *adminCall, name string) *pflag.FlagSet {
+	flags := c.flagSet(name)
+	flags.IntVar(&o.limit, "limit", 100, "print at most `N` of them, up to 1000")
+	flags.StringVar(&o.after, "after", "", "begin behind `NAME`, the \"next\" of --json")
+	return flags
+}
+
+func (o *listOptions) subjectFlags(c *adminCall, name string) *pflag.FlagSet {
+	flags := o.flags(c, name)
+	flags.StringVar(&o.subject, "subject", "", "only those of `KEY=VALUE`")
+	return flags
+}
+
+func (o *listOptions) overrideFlags(c *adminCall, name string) *pflag.FlagSet {
+	flags := o.subjectFlags(c, name)
+	flags.StringVar(&o.rule, "rule", "", "only those of the rule `NAME`")
+	return flags
+}
+
+// query returns the query of parameters; empty values are left out.
+func query(pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return values.Encode()
+}
+
+// list prints one page of records in columns.
+func (o *listOptions) list(ctx context.Context, s cli.Streams, c *adminCall, path string, row func(w io.Writer, r *record), columns string) error {
+	path += "?" + query("limit", strconv.Itoa(o.limit), "after", o.after, "subject", o.subject, "rule", o.rule)
+	text, err := c.get(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	var page struct {
+		Records []record
+		Next    *string
+	}
+	return c.show(s.Out, text, &page, func(w io.Writer) {
+		if len(page.Records) == 0 && page.Next == nil {
+			fmt.Fprintln(w, "none")
+			return
+		}
+		fmt.Fprintln(w, columns)
+		for i := range page.Records {
+			row(w, &page.Records[i])
+		}
+		if page.Next != nil {
+			fmt.Fprintf(w, "and more, after %q\n", *page.Next)
+		}
+	})
+}
+
+func runBans(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	var o listOptions
+	if err := prepare(o.flags(&c, "bans"), args, 0, "", ""); err != nil {
+		return err
+	}
+	return o.list(ctx, s, &c, "/v1/bans", func(w io.Writer, r *record) {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.who(), r.end(), orDash(r.Why))
+	}, "WHO\tUNTIL\tWHY")
+}
+
+// overrideOptions are the flags of stint override.
+type overrideOptions struct {
+	banOptions
+	rule, per       string
+	requests, burst uint32
+	unlimited, end  bool
+}
+
+func (o *overrideOptions) flags(c *adminCall, name string) *pflag.FlagSet {
+	flags := c.flagSet(name)
+	flags.StringVar(&o.rule, "rule", "", "`NAME` of the rule, as stint limits shows it")
+	flags.Uint32Var(&o.requests, "requests", 0, "`N` requests")
+	flags.StringVar(&o.per, "per", "", "`DURATION` of the limit, such as 1m")
+	flags.Uint32Var(&o.burst, "burst", 0, "`N` requests at once")
+	flags.BoolVar(&o.unlimited, "unlimited", false, "no limit at all")
+	flags.StringVar(&o.until, "until", "", "`TIME` when it ends (default: it has no end)")
+	flags.StringVar(&o.why, "why", "", "`REASON`, which is kept with the override")
+	flags.BoolVar(&o.end, "delete", false, "end the override now")
+	return flags
+}
+
+func runOverride(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	var o overrideOptions
+	flags := o.flags(&c, "override")
+	const example = "stint override --rule api/user --requests 1000 --until 7d user=42"
+	if err := prepare(flags, args, 1, "one subject or pattern", example); err != nil {
+		return err
+	}
+	who := flags.Arg(0)
+	if o.rule == "" {
+		return cli.Usage("--rule is missing", "write for example "+example)
+	}
+	if o.end {
+		if _, err := c.change(ctx, http.MethodDelete, "/v1/overrides/"+url.PathEscape(who)+"/"+url.PathEscape(o.rule), nil, o.why); err != nil {
+			return err
+		}
+		return c.done(s.Out, "deleted: "+who+" has the numbers of "+o.rule)
+	}
+	field := "subject"
+	if strings.Contains(who, "*") {
+		field = "pattern"
+	}
+	text, err := c.change(ctx, http.MethodPut, "/v1/overrides", map[string]any{
+		field: who, "rule": o.rule, "requests": o.requests, "per": o.per, "burst": o.burst, "unlimited": o.unlimited, "until": o.until, "why": o.why,
+	}, "")
+	if err != nil {
+		return err
+	}
+	var r record
+	return c.show(s.Out, text, &r, func(w io.Writer) {
+		fmt.Fprintf(w, "override: %s of %s: %s, %s\n", r.who(), r.Rule, r.numbers(), endWords(&r))
+	})
+}
+
+// numbers returns what an override sets.
+func (r *record) numbers() string {
+	if r.Unlimited {
+		return "unlimited"
+	}
+	var parts []string
+	if r.Requests != 0 {
+		parts = append(parts, fmt.Sprintf("requests %d", r.Requests))
+	}
+	if r.Per != "" {
+		parts = append(parts, "per "+r.Per)
+	}
+	if r.Burst != 0 {
+		parts = append(parts, fmt.Sprintf("burst %d", r.Burst))
+	}
+	return strings.Join(parts, " ")
+}
+
+func runOverrides(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	var o listOptions
+	if err := prepare(o.overrideFlags(&c, "overrides"), args, 0, "", ""); err != nil {
+		return err
+	}
+	return o.list(ctx, s, &c, "/v1/overrides", func(w io.Writer, r *record) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.who(), r.Rule, r.numbers(), r.end(), orDash(r.Why))
+	}, "WHO\tRULE\tNUMBERS\tUNTIL\tWHY")
+}
+
+// columns returns a writer that aligns columns.
+func columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }

@@ -1,0 +1,302 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"stint/cmd/stint/cli"
+	"stint/records/trail"
+)
+
+// transferTimeout is the time limit of an import or an export.
+const transferTimeout = 10 * time.Minute
+
+func recordsCommand() cli.Command {
+	return group("records", "import, export and erase records",
+		`Records are subjects (clients with their plans), overrides, bans and API keys. status shows how many
+there are, their revision, and which nodes have which. import and export read and write all of them
+as CSV or JSON Lines; docs/records.md has the format. show prints all that is kept of one subject;
+export SUBJECT is the same for programs. erase deletes it, in the audit trail too, for good.
+
+  stint records export --out records.jsonl
+  stint records import --dry-run records.jsonl
+  stint records import --kind ban --replace bans.csv
+  stint records show user=42
+  stint records erase user=42
+
+Up to 10,000 changed records are imported as one change, all or none. More are several changes; if
+one of them fails, repeat the import. --dry-run prints what would change, and changes nothing.
+`+adminTextOf("write for import and erase; otherwise read"),
+		verb{"status", "shows the state of the records", runRecordsStatus, (*adminCall).flagSet},
+		verb{"import", "reads a file", runImport, new(transferOptions).importFlags},
+		verb{"export", "writes a file", runExport, new(transferOptions).exportFlags},
+		verb{"show", "shows one subject", runRecordsShow, (*adminCall).flagSet},
+		verb{"erase", "erases one subject", runErase, (*adminCall).flagSet},
+	)
+}
+
+// transferOptions are the flags of stint records.
+type transferOptions struct {
+	whyOptions
+	kind, format, out      string
+	replace, dryRun, force bool
+}
+
+func (o *transferOptions) exportFlags(c *adminCall, name string) *pflag.FlagSet {
+	flags := c.flagSet(name)
+	flags.StringVar(&o.kind, "kind", "", "only the `KIND` subject, override, ban or key")
+	flags.StringVar(&o.format, "format", "", "`FORMAT` csv or jsonl (default: by the end of the name, else jsonl)")
+	flags.StringVar(&o.out, "out", "", "`FILE` to write (default: standard output)")
+	return flags
+}
+
+func (o *transferOptions) importFlags(c *adminCall, name string) *pflag.FlagSet {
+	flags := o.flags(c, name)
+	flags.StringVar(&o.kind, "kind", "", "the file has only the `KIND` subject, override, ban or key")
+	flags.StringVar(&o.format, "format", "", "`FORMAT` csv or jsonl (default: by the end of the name, else jsonl)")
+	flags.BoolVar(&o.replace, "replace", false, "delete the records that the file does not have, of its kind or of all kinds")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would change, and change nothing")
+	flags.BoolVar(&o.force, "force", false, "accept bans of this machine, of trusted proxies and of very large networks")
+	return flags
+}
+
+// formatOf returns the format of a file.
+func (o *transferOptions) formatOf(name string) (string, error) {
+	switch {
+	case o.format == "csv", o.format == "jsonl":
+		return o.format, nil
+	case o.format != "":
+		return "", cli.Usage("--format "+o.format+": no such format", "write csv or jsonl")
+	case strings.HasSuffix(name, ".csv"):
+		return "csv", nil
+	}
+	return "jsonl", nil
+}
+
+func runImport(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	var o transferOptions
+	flags := o.importFlags(&c, "records import")
+	if err := prepare(flags, args, 1, "one file, or - for standard input", "stint records import --dry-run records.jsonl"); err != nil {
+		return err
+	}
+	name, in := flags.Arg(0), s.In
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return cli.Refuse("cannot read the records: "+err.Error(), "name a file, or - for standard input")
+		}
+		defer file.Close()
+		in = file
+	}
+	format, err := o.formatOf(name)
+	if err != nil {
+		return err
+	}
+	kind := map[string]string{"csv": "text/csv", "jsonl": "application/jsonl"}[format]
+	mode := map[bool]string{true: "replace"}[o.replace]
+	one := map[bool]string{true: "1"}
+	q := query("mode", mode, "kind", o.kind, "dry_run", one[o.dryRun], "force", one[o.force])
+	status, text, err := c.read(ctx, call{
+		method: http.MethodPost, path: "/v1/records/import?" + q, body: io.NopCloser(in), timeout: transferTimeout,
+		header: map[string]string{"Content-Type": kind, "X-Stint-Why": o.why},
+	})
+	if err == nil && status != http.StatusOK {
+		err = refused(status, text)
+	}
+	if err != nil {
+		return err
+	}
+	var answer importAnswer
+	return c.show(s.Out, text, &answer, func(w io.Writer) { answer.print(w) })
+}
+
+// importAnswer is the answer to an import.
+type importAnswer struct {
+	DryRun                                    bool `json:"dry_run"`
+	Revision                                  uint64
+	Added, Changed, Deleted, Unchanged, Ended int
+
+	Differences []struct {
+		Do, Record, Name string
+		Before, After    json.RawMessage
+	}
+}
+
+func (a *importAnswer) print(w io.Writer) {
+	for _, d := range a.Differences {
+		old, next := d.Before, d.After
+		if string(old) == "null" {
+			old = nil
+		}
+		if string(next) == "null" {
+			next = nil
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Do, d.Record, strings.ReplaceAll(d.Name, "\n", " of "), orDash(changes(old, next)))
+	}
+	if n := a.Added + a.Changed + a.Deleted - len(a.Differences); n > 0 {
+		fmt.Fprintf(w, "and %d more\n", n)
+	}
+	fmt.Fprintf(w, "added %d, changed %d, deleted %d, unchanged %d, left out because they have ended %d\n", a.Added, a.Changed, a.Deleted, a.Unchanged, a.Ended)
+	if a.DryRun {
+		fmt.Fprintln(w, "dry run: nothing was changed")
+	}
+}
+
+func runExport(ctx context.Context, s cli.Streams, args []string) (err error) {
+	var c adminCall
+	var o transferOptions
+	flags := o.exportFlags(&c, "records export")
+	if err := cli.Parse(flags, args); err != nil {
+		return err
+	}
+	format, err := o.formatOf(o.out)
+	if err != nil {
+		return err
+	}
+	path := "/v1/records/export?" + query("kind", o.kind, "format", format)
+	switch {
+	case flags.NArg() > 1, flags.NArg() == 1 && o.kind+o.format != "":
+		return cli.Usage("records export takes one subject, or --kind and --format", "write for example stint records export user=42")
+	case flags.NArg() == 1:
+		path = subjectPath(flags.Arg(0), "export")
+	}
+	answer, done, err := c.open(ctx, call{method: http.MethodGet, path: path, timeout: transferTimeout})
+	if err != nil {
+		return err
+	}
+	defer done()
+	if answer.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+		if err != nil {
+			return endedEarly(err)
+		}
+		return refused(answer.StatusCode, text)
+	}
+	if o.out == "" {
+		return save(s.Out, answer.Body)
+	}
+	// API keys and clients are nobody else's business. A part of an export is never at the name.
+	part := o.out + ".part"
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return cli.Refuse("cannot write the records: "+err.Error(), "name a file in a folder where you may write")
+	}
+	if err := save(file, answer.Body); err != nil {
+		_, _ = file.Close(), os.Remove(part) // err is what went wrong
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return cli.Refuse("cannot write the records: "+err.Error(), "check the disk")
+	}
+	return os.Rename(part, o.out)
+}
+
+// save copies an export.
+func save(to io.Writer, from io.Reader) error {
+	if _, err := io.Copy(to, from); err != nil {
+		return cli.Refuse("the export is not whole: "+err.Error(), "try again")
+	}
+	return nil
+}
+
+func subjectPath(subject, verb string) string {
+	return "/v1/subjects/" + url.PathEscape(subject) + "/" + verb
+}
+
+func runErase(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	flags := c.flagSet("records erase")
+	if err := prepare(flags, args, 1, "one subject", "stint records erase user=42"); err != nil {
+		return err
+	}
+	text, err := c.change(ctx, http.MethodPost, subjectPath(flags.Arg(0), "erase"), nil, "")
+	if err != nil {
+		return err
+	}
+	var answer struct{ Records, Entries int }
+	return c.show(s.Out, text, &answer, func(w io.Writer) {
+		fmt.Fprintf(w, "erased: %d records, and the texts of %d entries of the audit trail\n", answer.Records, answer.Entries)
+	})
+}
+
+func runRecordsShow(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	flags := c.flagSet("records show")
+	if err := prepare(flags, args, 1, "one subject", "stint records show user=42"); err != nil {
+		return err
+	}
+	text, err := c.get(ctx, http.MethodGet, subjectPath(flags.Arg(0), "export"), nil)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Records []json.RawMessage
+		Audit   []trail.Entry
+	}
+	return c.show(s.Out, text, &answer, func(w io.Writer) {
+		if len(answer.Records)+len(answer.Audit) == 0 {
+			fmt.Fprintln(w, "nothing is kept of "+flags.Arg(0))
+			return
+		}
+		for _, r := range answer.Records {
+			fields := fieldsOf(r)
+			fmt.Fprintf(w, "%s\trevision %s\t%s\n", fields["record"], fields["revision"], strings.TrimSpace(string(r)))
+		}
+		if len(answer.Audit) > 0 {
+			fmt.Fprintln(w, entryColumns)
+		}
+		for i := range answer.Audit {
+			printEntry(w, &answer.Audit[i])
+		}
+	})
+}
+
+func runRecordsStatus(ctx context.Context, s cli.Streams, args []string) error {
+	var c adminCall
+	if err := prepare(c.flagSet("records status"), args, 0, "", ""); err != nil {
+		return err
+	}
+	text, err := c.get(ctx, http.MethodGet, "/v1/records", nil)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Revision uint64
+		AgeMS    int64 `json:"age_ms"`
+		Writable bool
+		Error    string
+		Kinds    map[string]int
+		Head     struct {
+			Number uint64
+			Hash   string
+		}
+		Nodes []struct {
+			Name     string
+			Revision uint64
+			Seen     time.Time
+		}
+	}
+	return c.show(s.Out, text, &answer, func(w io.Writer) {
+		fmt.Fprintf(w, "revision\t%d, %v old\n", answer.Revision, time.Duration(answer.AgeMS)*time.Millisecond)
+		for _, kind := range []string{"subject", "override", "ban", "key"} {
+			fmt.Fprintf(w, "%ss\t%d\n", kind, answer.Kinds[kind])
+		}
+		fmt.Fprintf(w, "audit\t%d:%s\n", answer.Head.Number, answer.Head.Hash)
+		for _, n := range answer.Nodes {
+			fmt.Fprintf(w, "node %s\trevision %d, seen %s\n", n.Name, n.Revision, n.Seen.UTC().Format(time.RFC3339))
+		}
+		if !answer.Writable {
+			fmt.Fprintf(w, "no changes\t%s\n", answer.Error)
+		}
+	})
+}
