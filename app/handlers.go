@@ -32,6 +32,10 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 	if a.config.Pprof {
 		limits.Write = profileTime
 	}
+	return newHTTPServer(a.adminHandler(), limits, log)
+}
+
+func (a *App) adminHandler() http.Handler {
 	options := httpapi.AdminOptions{
 		Token:   a.config.AdminToken,
 		Hosts:   a.config.AdminHosts,
@@ -53,7 +57,7 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 	if len(a.stores.servers) > 0 {
 		options.Leases = a.leases
 	}
-	return newHTTPServer(httpapi.NewAdmin(a.limiter, options), limits, log)
+	return httpapi.NewAdmin(a.limiter, options)
 }
 
 // status returns the answer of /readyz.

@@ -174,7 +174,6 @@ func loopbackURL(text string) (string, error) {
 		return "", cli.Usage(
 			fmt.Sprintf("--url: %s is not this machine", u.Hostname()),
 			"bench sends as fast as it can, so only to 127.0.0.1, ::1 or localhost")
-
 	}
 	port := u.Port()
 	if port == "" {

@@ -30,11 +30,14 @@ var decoders = map[string]string{
 	"server/httpapi/carrier.go":          measured,
 	"server/httpapi/decode.go":           measured,
 	"server/httpapi/inspect.go":          measured,
-	"server/httpapi/load.go":             measured,
+	"server/httpapi/loads/loads.go":      "by server/httpapi",
 	"server/ruleapi/api.go":              measured,
 	"server/ruleapi/import.go":           measured,
-	"server/ruleapi/list.go":             measured,
-	"rule/catalog/book/csv.go":           measured, // imports
+	"server/resource/resource.go":        "by server/ruleapi",
+	"server/recordapi/api.go":            measured,
+	"server/recordapi/record.go":         measured,
+	"records/codec/file.go":              "by server/recordapi", // imports
+	"rule/catalog/book/csv.go":           measured,              // imports
 	"rule/catalog/book/jsonl.go":         measured,
 	"fleet/gossip/wire/reader.go":        measured,
 	"internal/web/query.go":              measured,
@@ -58,8 +61,11 @@ var decoders = map[string]string{
 	"store/memory/snapshot_load.go":      "a file that this program wrote",
 	"store/redis/connect/url.go":         "a setting",
 	"cmd/stint/bench.go":                 "answers of the service that the user measures",
-	"cmd/stint/admin.go":                 "at most 64 MiB of a service that the user names",
-	"cmd/stint/adminshow.go":             "at most 64 MiB of a service that the user names",
+	"cmd/stint/admin/admin.go":           "at most 64 MiB of a service that the user names",
+	"cmd/stint/admin/show.go":            "at most 64 MiB of a service that the user names",
+	"cmd/stint/admin/audit.go":           "at most 64 MiB of a service that the user names",
+	"cmd/stint/admin/transfer.go":        "at most 64 MiB of a service that the user names",
+	"cmd/stint/admin/key.go":             "a file of the user",
 }
 
 // decoding are the calls that decode bytes, by package; "" is any package.

@@ -104,6 +104,16 @@ var layers = []layer{
 		"what rules admit is worked out from them alone",
 	},
 	{
+		[]string{"cmd/stint/cli"},
+		[]string{"app/settings", "internal/..."},
+		"what all commands share knows none of them",
+	},
+	{
+		[]string{"cmd/stint/admin"},
+		[]string{"cmd/stint/cli", "app/settings", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
+		"a command over the admin API asks a service; alone it can only verify a file of records",
+	},
+	{
 		[]string{"cmd/stint/*"},
 		[]string{"internal/..."},
 		"a part of the command that needs nothing of Stint",
@@ -194,6 +204,16 @@ var layers = []layer{
 		"a key is made and checked without knowing whose it is",
 	},
 	{
+		[]string{"records/codec"},
+		[]string{"records", "records/apikey", "internal/..."},
+		"how records are written says nothing about where they come from",
+	},
+	{
+		[]string{"records/transfer"},
+		[]string{"records", "records/apikey", "records/codec", "internal/..."},
+		"records are imported and exported without knowing who asks",
+	},
+	{
 		[]string{"load"},
 		nil,
 		"how busy something is says whoever knows; limiter is given a function that tells",
@@ -229,6 +249,11 @@ var layers = []layer{
 		"what carries a protocol knows bytes and connections, and not what they mean",
 	},
 	{
+		[]string{"server/httpapi/loads"},
+		[]string{"load", "server/httpapi/inline", "internal/..."},
+		"gauges are shown and set without knowing which rules ask them",
+	},
+	{
 		[]string{"server/httpapi/*"},
 		[]string{".", "rule", "internal/..."},
 		"what a body says is read without knowing what it is asked for",
@@ -240,12 +265,22 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/ruleapi"},
-		[]string{"rule", "rule/catalog", "rule/catalog/*", "internal/..."},
+		[]string{"rule", "rule/catalog", "rule/catalog/*", "server/resource", "internal/..."},
 		"rules are shown and changed without knowing how they are asked",
 	},
 	{
+		[]string{"server/recordapi"},
+		[]string{"records", "records/apikey", "records/codec", "records/trail", "records/transfer", "server/access", "server/resource", "internal/..."},
+		"records are shown and changed without knowing how they are asked",
+	},
+	{
+		[]string{"server/resource"},
+		[]string{"internal/..."},
+		"what handlers of collections share knows no collection",
+	},
+	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
-		[]string{".", "rule", "rule/denial", "server/httpapi/inline", "server/access", "limiter", "limiter/*", "load", "internal/..."},
+		[]string{".", "rule", "rule/denial", "server/httpapi/*", "server/access", "limiter", "limiter/*", "load", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
 	},
 	{
@@ -266,7 +301,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings"},
 		[]string{
-			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "load", "records", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "load", "records", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -275,7 +310,7 @@ var layers = []layer{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
 			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
-			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "cmd/stint/measure", "pace", "pace/*", "app", "app/settings", "internal/...",
+			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "cmd/stint/*", "pace", "pace/*", "app", "app/settings", "internal/...",
 		},
 		"nothing imports a command or an example",
 	},

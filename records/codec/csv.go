@@ -12,6 +12,7 @@ var (
 	errCut   = errors.New("the file ends within a line")
 	errQuote = errors.New("a double quote inside a cell")
 	errLong  = errors.New("a line that is too long")
+	errCells = errors.New("more cells than there are columns")
 )
 
 // rows reads CSV as in RFC 4180. Unlike package encoding/csv it keeps every byte of a quoted cell,
@@ -20,13 +21,16 @@ type rows struct {
 	in   *bufio.Reader
 	line int // of the row read last, from 1
 	next int // of the next row
+
+	cells []string // the room of read
+	cell  []byte
+	row   Row // of record
 }
 
-// read returns the cells of the next row; io.EOF after the last one.
+// read returns the cells of the next row; io.EOF after the last one. They are valid until the next
+// call.
 func (r *rows) read() ([]string, error) {
-	r.line = r.next
-	var cells []string
-	var cell strings.Builder
+	r.line, r.cells, r.cell = r.next, r.cells[:0], r.cell[:0]
 	quoted, closed := false, false // inside quotes; after the closing one
 	for size := 0; ; size++ {
 		c, err := r.in.ReadByte()
@@ -46,26 +50,27 @@ func (r *rows) read() ([]string, error) {
 		case quoted && c == '"':
 			quoted, closed = false, true
 		case quoted:
-			cell.WriteByte(c)
+			r.cell = append(r.cell, c)
 		case c == '"' && closed: // two stand for one
-			cell.WriteByte(c)
+			r.cell = append(r.cell, c)
 			quoted, closed = true, false
-		case c == '"' && cell.Len() == 0:
+		case c == '"' && len(r.cell) == 0:
 			quoted = true
 		case c == '"':
 			return nil, errQuote
 		case c == ',', c == '\n':
-			cells = append(cells, cell.String())
-			cell.Reset()
-			closed = false
+			if len(r.cells) > len(columns) {
+				return nil, errCells
+			}
+			r.cells, r.cell, closed = append(r.cells, string(r.cell)), r.cell[:0], false
 			if c == '\n' {
-				return cells, nil
+				return r.cells, nil
 			}
 		case c == '\r' && r.before('\n'):
 		case closed:
 			return nil, errQuote
 		default:
-			cell.WriteByte(c)
+			r.cell = append(r.cell, c)
 		}
 	}
 }

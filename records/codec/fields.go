@@ -112,7 +112,10 @@ func (f *Fields) ReadJSON(s *jsonbody.Scanner, name string) *jsonbody.Fault {
 		*to = read
 		return fault
 	case *[]string:
-		_, fault := s.Array(func(int) *jsonbody.Fault {
+		_, fault := s.Array(func(i int) *jsonbody.Fault {
+			if i == records.MaxGroups {
+				return jsonbody.BadAt(s.Pos, fmt.Sprintf("more than %d elements", records.MaxGroups), "write fewer")
+			}
 			read, fault := s.Text()
 			*to = append(*to, strings.Clone(read))
 			return fault
@@ -294,6 +297,9 @@ func (f *Fields) set(name, cell string) *jsonbody.Fault {
 	case *string:
 		*to = cell
 	case *[]string:
+		if strings.Count(cell, "\n") >= records.MaxGroups {
+			return jsonbody.Bad(name, fmt.Sprintf("more than %d lines", records.MaxGroups), "write fewer")
+		}
 		*to = strings.Split(cell, "\n")
 	case *uint32:
 		n, err := strconv.ParseUint(cell, 10, 32)

@@ -118,7 +118,7 @@ func FaultAt(line int, f *jsonbody.Fault) *LineError { return &LineError{line, f
 // Read returns the records of a file. The last element may be an error: a [*LineError], or that of
 // in.
 func Read(in io.Reader, format Format) iter.Seq2[Row, error] {
-	buffered := bufio.NewReaderSize(in, 64<<10)
+	buffered := bufio.NewReaderSize(in, 16<<10)
 	if mark, _ := buffered.Peek(3); bytes.Equal(mark, []byte("\ufeff")) {
 		_, _ = buffered.Discard(len(mark)) // as Excel writes; the bytes are in the buffer
 	}
@@ -144,44 +144,65 @@ func closing(line, count int, written string, more bool) error {
 	return nil
 }
 
+// objects reads JSON Lines.
+type objects struct {
+	in    *bufio.Reader
+	line  []byte
+	row   Row
+	count string // the number in the last line
+	scan  jsonbody.Scanner
+}
+
+// objectNames are the fields of an object; those of columns begin at the third.
+var objectNames = func() []string {
+	all := []string{head, "count"}
+	for i := range columns {
+		all = append(all, columns[i].name)
+	}
+	return all
+}()
+
 func readLines(in *bufio.Reader) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		var room []byte
-		records := 0
-		for n := 1; ; n++ {
-			line, err := readLine(in, room)
-			room = line[:0]
-			switch {
-			case errors.Is(err, io.EOF) && len(line) == 0:
-				err = &LineError{n, "the file has no last line", cutHint}
-			case errors.Is(err, io.EOF):
-				err = &LineError{n, errCut.Error(), cutHint}
-			case errors.Is(err, errLong):
-				err = &LineError{n, fmt.Sprintf("longer than %d bytes", maxLine), "no record is so long"}
-			case err == nil && len(bytes.TrimSpace(line)) == 0:
+		o := &objects{in: in}
+		field := o.field
+		for n, count := 1, 0; ; n++ {
+			err := o.next(n)
+			if err == nil && len(bytes.TrimSpace(o.line)) == 0 {
 				continue
 			}
-			if err != nil {
-				yield(Row{}, err)
-				return
+			if err == nil {
+				if fault := o.object(field); fault != nil {
+					err = FaultAt(n, fault)
+				}
 			}
-			row, count, fault := readObject(line)
-			row.Line = n
-			switch {
-			case fault != nil:
-				err = FaultAt(n, fault)
-			case row.Record == end:
+			if err == nil && o.row.Record == end {
 				_, peeked := in.Peek(1)
-				if err = closing(n, records, count, peeked == nil); err == nil {
+				if err = closing(n, count, o.count, peeked == nil); err == nil {
 					return
 				}
 			}
-			records++
-			if !yield(row, err) || err != nil {
+			o.row.Line = n
+			count++
+			if !yield(o.row, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// next reads line n.
+func (o *objects) next(n int) (err error) {
+	o.line, err = readLine(o.in, o.line[:0])
+	switch {
+	case errors.Is(err, io.EOF) && len(o.line) == 0:
+		return &LineError{n, "the file has no last line", cutHint}
+	case errors.Is(err, io.EOF):
+		return &LineError{n, errCut.Error(), cutHint}
+	case errors.Is(err, errLong):
+		return &LineError{n, fmt.Sprintf("longer than %d bytes", maxLine), "no record is so long"}
+	}
+	return err
 }
 
 // readLine reads a line without its end into room.
@@ -209,45 +230,44 @@ func kindOf(name string) (records.Kind, *jsonbody.Fault) {
 	return "", jsonbody.Bad(head, text.Quote(name)+" is no kind of record", "write subject, override, ban or key")
 }
 
-// readObject reads the object of a line. count is the number in the last line.
-func readObject(line []byte) (row Row, count string, fault *jsonbody.Fault) {
-	all := []string{head, "count"}
-	for i := range columns {
-		all = append(all, columns[i].name)
-	}
-	s := jsonbody.Scanner{Data: line}
-	seen, fault := s.Object(all, func(field int) (fault *jsonbody.Fault) {
-		switch field {
-		case 0:
-			row.Record, fault = s.Text()
-			row.Record = strings.Clone(row.Record)
-		case 1:
-			count, fault = s.Number()
-			count = strings.Clone(count)
-		default:
-			fault = row.ReadJSON(&s, all[field])
-		}
-		return fault
-	})
+// object reads the object of a line. field is the method of that name.
+func (o *objects) object(field func(int) *jsonbody.Fault) (fault *jsonbody.Fault) {
+	o.row, o.count, o.scan = Row{}, "", jsonbody.Scanner{Data: o.line}
+	seen, fault := o.scan.Object(objectNames, field)
 	if fault == nil {
-		fault = s.End()
+		fault = o.scan.End()
 	}
 	switch {
 	case fault != nil:
 		fault.Seen = 0 // it would count from the beginning of the line
-		return row, count, fault
-	case row.Record == end && seen == 3:
-		return row, count, nil
+		return fault
+	case o.row.Record == end && seen == 3:
+		return nil
 	}
-	if row.Kind, fault = kindOf(row.Record); fault != nil {
-		return row, count, fault
+	if o.row.Kind, fault = kindOf(o.row.Record); fault != nil {
+		return fault
 	}
-	for i, name := range all[1:] {
-		if seen&(2<<i) != 0 && !slices.Contains(names[row.Kind], name) {
-			return row, count, notOf(name, row.Record)
+	for i, name := range objectNames[1:] {
+		if seen&(2<<i) != 0 && !slices.Contains(names[o.row.Kind], name) {
+			return notOf(name, o.row.Record)
 		}
 	}
-	return row, count, nil
+	return nil
+}
+
+// field reads the value of one field.
+func (o *objects) field(i int) (fault *jsonbody.Fault) {
+	switch i {
+	case 0:
+		o.row.Record, fault = o.scan.Text()
+		o.row.Record = strings.Clone(o.row.Record)
+	case 1:
+		o.count, fault = o.scan.Number()
+		o.count = strings.Clone(o.count)
+	default:
+		fault = o.row.ReadJSON(&o.scan, objectNames[i])
+	}
+	return fault
 }
 
 func notOf(field, kind string) *jsonbody.Fault {
@@ -257,6 +277,7 @@ func notOf(field, kind string) *jsonbody.Fault {
 func readCSV(r *rows) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		header, err := r.read()
+		header = slices.Clone(header)
 		if err == nil {
 			err = checkHeader(header)
 		}
@@ -280,13 +301,13 @@ func readCSV(r *rows) iter.Seq2[Row, error] {
 				}
 				return
 			}
-			row, fault := readCells(header, cells)
-			row.Line = r.line
+			fault := r.record(header, cells)
+			r.row.Line = r.line
 			if fault != nil {
-				yield(row, FaultAt(r.line, fault))
+				yield(r.row, FaultAt(r.line, fault))
 				return
 			}
-			if !yield(row, nil) {
+			if !yield(r.row, nil) {
 				return
 			}
 		}
@@ -300,7 +321,7 @@ func (r *rows) fault(err error) error {
 		return &LineError{r.line, "the file has no last line", cutHint}
 	case errors.Is(err, errCut):
 		return &LineError{r.line, errCut.Error(), cutHint}
-	case errors.Is(err, errQuote), errors.Is(err, errLong):
+	case errors.Is(err, errQuote), errors.Is(err, errLong), errors.Is(err, errCells):
 		return &LineError{r.line, err.Error(), "put a cell with quotes, commas or line ends in double quotes, and write its own quotes twice"}
 	}
 	return err
@@ -324,23 +345,25 @@ func checkHeader(header []string) error {
 	return nil
 }
 
-// readCells reads the record of a row.
-func readCells(header, cells []string) (row Row, fault *jsonbody.Fault) {
+// record reads the record of a row.
+func (r *rows) record(header, cells []string) (fault *jsonbody.Fault) {
+	r.row = Row{}
+	row := &r.row
 	if len(cells) != len(header) {
-		return row, jsonbody.Bad("", fmt.Sprintf("%d cells, and the first line has %d", len(cells), len(header)), "write as many as there are columns")
+		return jsonbody.Bad("", fmt.Sprintf("%d cells, and the first line has %d", len(cells), len(header)), "write as many as there are columns")
 	}
 	row.Record = cells[0]
 	if row.Kind, fault = kindOf(cells[0]); fault != nil {
-		return row, fault
+		return fault
 	}
 	for i, name := range header[1:] {
 		cell := unguard(cells[i+1])
 		if cell != "" && !slices.Contains(names[row.Kind], name) {
-			return row, notOf(name, row.Record)
+			return notOf(name, row.Record)
 		}
 		if fault := row.set(name, cell); fault != nil {
-			return row, fault
+			return fault
 		}
 	}
-	return row, nil
+	return nil
 }

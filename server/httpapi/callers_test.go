@@ -6,8 +6,6 @@ import (
 	"crypto/x509/pkix"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -31,52 +29,6 @@ func newCallers(t *testing.T, one string) (http.Handler, map[string]string) {
 	return NewAdmin(l, AdminOptions{
 		Token: one, Access: func() *access.List { return list }, Metrics: ok, Rules: ok, Pprof: true, OpenAPI: []byte("x"), Gauges: new(load.Gauges),
 	}), tokens
-}
-
-// Every operation that docs/openapi.yaml lists for admin names its role, and answers exactly the
-// callers who have it.
-func TestRoles(t *testing.T) {
-	text, err := os.ReadFile("../../docs/openapi.yaml")
-	testkit.Must(t, err)
-	admin, tokens := newCallers(t, "")
-	paths := regexp.MustCompile(`(?m)^  (/\S*):\n((?:(?:    .*)?\n)+)`).FindAllStringSubmatch(string(text), -1)
-	walked := 0
-	for _, path := range paths {
-		for _, op := range regexp.MustCompile(`(?m)^    (get|put|post|delete):\n((?:(?:      .*)?\n)+)`).FindAllStringSubmatch(path[2], -1) {
-			if !strings.Contains(op[2], "security: [{}, {token: []}]") {
-				continue
-			}
-			word := regexp.MustCompile(`(?m)^      x-role: (\w+)$`).FindStringSubmatch(op[2])
-			if word == nil {
-				t.Errorf("%s %s names no role", op[1], path[1])
-				continue
-			}
-			needs, err := access.ParseRole(word[1])
-			testkit.Must(t, err)
-			walked++
-			for name, token := range tokens {
-				r := httptest.NewRequest(strings.ToUpper(op[1]), strings.NewReplacer("{id}", "7", "{name}", "cpu").Replace(path[1]), strings.NewReader("{}"))
-				r.Header.Set("Content-Type", "application/json")
-				if token != "" {
-					r.Header.Set("Authorization", "Bearer "+token)
-				}
-				w := httptest.NewRecorder()
-				admin.ServeHTTP(w, r)
-				has, err := access.ParseRole(name)
-				switch refused := w.Code == http.StatusUnauthorized || w.Code == http.StatusForbidden; {
-				case err != nil && w.Code != http.StatusUnauthorized:
-					t.Errorf("%s %s: %s got %d", op[1], path[1], name, w.Code)
-				case err == nil && has < needs && w.Code != http.StatusForbidden:
-					t.Errorf("%s %s: %s got %d", op[1], path[1], name, w.Code)
-				case err == nil && has >= needs && refused:
-					t.Errorf("%s %s: %s got %d %s", op[1], path[1], name, w.Code, w.Body)
-				}
-			}
-		}
-	}
-	if walked < 14 {
-		t.Errorf("%d operations", walked)
-	}
 }
 
 // A certificate identifies a caller only if its chain is verified and the call has no token. The

@@ -130,15 +130,17 @@ func (a *api) below(w http.ResponseWriter, r *http.Request, c collection, rest s
 			escaped, verb = before, known
 		}
 	}
-	name, f := a.nameOf(c, escaped)
-	if f != nil {
-		f.Write(w)
-		return
+	with := func(do func(w http.ResponseWriter, r *http.Request, name string)) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			name, f := a.nameOf(c, escaped)
+			if f != nil {
+				f.Write(w)
+				return
+			}
+			do(w, r, name)
+		}
 	}
-	with := func(do func(http.ResponseWriter, *http.Request, string)) func(http.ResponseWriter, *http.Request) {
-		return func(w http.ResponseWriter, r *http.Request) { do(w, r, name) }
-	}
-	remove := func(w http.ResponseWriter, r *http.Request) { a.remove(w, r, c, name) }
+	remove := with(func(w http.ResponseWriter, r *http.Request, name string) { a.remove(w, r, c, name) })
 	switch {
 	case verb == "export":
 		serve(w, r, method{"GET", access.Read, "this", with(a.exportSubject)})
@@ -150,12 +152,11 @@ func (a *api) below(w http.ResponseWriter, r *http.Request, c collection, rest s
 		serve(w, r, method{"POST", access.Write, "to revoke an API key", remove})
 	default:
 		methods := []method{
-			{"GET", access.Read, "this", func(w http.ResponseWriter, r *http.Request) { a.show(w, r, c, name) }},
-			{"PUT", c.change, "a " + string(c.kind), func(w http.ResponseWriter, r *http.Request) { a.put(w, r, c, name) }},
+			{"GET", access.Read, "this", with(func(w http.ResponseWriter, r *http.Request, name string) { a.show(w, r, c, name) })},
 			{"DELETE", c.change, "to delete a " + string(c.kind), remove},
 		}
-		if c.kind == records.APIKeys { // its fields come from the key
-			methods = []method{methods[0], methods[2]}
+		if c.kind != records.APIKeys { // whose fields come from the key
+			methods = append(methods, method{"PUT", c.change, "a " + string(c.kind), with(func(w http.ResponseWriter, r *http.Request, name string) { a.put(w, r, c, name) })})
 		}
 		serve(w, r, methods...)
 	}

@@ -45,8 +45,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 		}).Write(w)
 		return
 	}
-	defer spool.Close()
-	defer os.Remove(spool.Name()) // both are the end of a file that nobody else has
+	defer func() { _, _ = spool.Close(), os.Remove(spool.Name()) }() // nobody else has the file
 	if _, err := io.Copy(spool, http.MaxBytesReader(w, r.Body, maxImport)); err != nil {
 		a.failed(w, r, err, false)
 		return

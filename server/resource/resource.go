@@ -18,9 +18,11 @@ import (
 )
 
 const (
-	// DefaultLimit and MaxLimit are the number of elements of a page.
+	// DefaultLimit is the number of elements of a page if the request does not say it.
 	DefaultLimit = 100
-	MaxLimit     = 1000
+
+	// MaxLimit is the most elements of a page.
+	MaxLimit = 1000
 
 	// maxParameters is the maximum number of query parameters. Each takes much memory, even an
 	// empty one.

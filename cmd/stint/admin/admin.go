@@ -117,22 +117,28 @@ type call struct {
 	timeout      time.Duration
 }
 
-// open sends a request to the service and returns the response. The caller calls done after reading
-// its body.
-func (c *adminCall) open(ctx context.Context, q call) (answer *http.Response, done func(), err error) {
+// reply is a response of the service, whose body the caller reads before done.
+type reply struct {
+	status int
+	body   io.Reader
+	done   func()
+}
+
+// open sends a request to the service and returns the response.
+func (c *adminCall) open(ctx context.Context, q call) (*reply, error) {
 	to, err := c.target()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	token, err := c.bearer()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	r, err := http.NewRequestWithContext(ctx, q.method, to.base+q.path, q.body)
 	if err != nil {
 		cancel()
-		return nil, nil, cli.Usage("--admin: "+to.name+" is not an address", "write host:port, https://host:port or unix:PATH")
+		return nil, cli.Usage("--admin: "+to.name+" is not an address", "write host:port, https://host:port or unix:PATH")
 	}
 	for name, value := range q.header {
 		if value != "" {
@@ -142,26 +148,30 @@ func (c *adminCall) open(ctx context.Context, q call) (answer *http.Response, do
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err = to.client().Do(r)
+	answer, err := to.client().Do(r) //nolint:bodyclose // done closes it
 	if err != nil {
 		cancel()
-		return nil, nil, to.unreachable(err)
+		return nil, to.unreachable(err)
 	}
-	return answer, func() { _ = answer.Body.Close(); cancel() }, nil // it was read, or is not wanted
+	done := func() {
+		_ = answer.Body.Close() // it was read, or is not wanted
+		cancel()
+	}
+	return &reply{answer.StatusCode, answer.Body, done}, nil
 }
 
 // read sends a request and returns the status and the body of the response.
 func (c *adminCall) read(ctx context.Context, q call) (int, []byte, error) {
-	answer, done, err := c.open(ctx, q)
+	answer, err := c.open(ctx, q)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer done()
-	text, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxAnswer))
+	defer answer.done()
+	text, err := io.ReadAll(http.MaxBytesReader(nil, io.NopCloser(answer.body), maxAnswer))
 	if err != nil {
 		return 0, nil, endedEarly(err)
 	}
-	return answer.StatusCode, text, nil
+	return answer.status, text, nil
 }
 
 func endedEarly(err error) error {

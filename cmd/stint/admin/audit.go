@@ -208,7 +208,7 @@ func (o *auditOptions) verifyFile(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, recordsError(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it is only read
 	report, err := file.Verify(ctx, known...)
 	if err != nil {
 		return nil, recordsError(err)

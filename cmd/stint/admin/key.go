@@ -86,7 +86,7 @@ func (o *keyOptions) hash(s cli.Streams, flags *pflag.FlagSet) (string, error) {
 		if err != nil {
 			return "", cli.Refuse("cannot read the key: "+err.Error(), "name a file with the key")
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }() // it is only read
 		in = file
 	}
 	text, err := io.ReadAll(io.LimitReader(in, 4<<10))

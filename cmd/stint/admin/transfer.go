@@ -95,7 +95,7 @@ func runImport(ctx context.Context, s cli.Streams, args []string) error {
 		if err != nil {
 			return cli.Refuse("cannot read the records: "+err.Error(), "name a file, or - for standard input")
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }() // it is only read
 		in = file
 	}
 	format, err := o.formatOf(name)
@@ -170,20 +170,20 @@ func runExport(ctx context.Context, s cli.Streams, args []string) (err error) {
 	case flags.NArg() == 1:
 		path = subjectPath(flags.Arg(0), "export")
 	}
-	answer, done, err := c.open(ctx, call{method: http.MethodGet, path: path, timeout: transferTimeout})
+	answer, err := c.open(ctx, call{method: http.MethodGet, path: path, timeout: transferTimeout})
 	if err != nil {
 		return err
 	}
-	defer done()
-	if answer.StatusCode != http.StatusOK {
-		text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	defer answer.done()
+	if answer.status != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(answer.body, maxAnswer))
 		if err != nil {
 			return endedEarly(err)
 		}
-		return refused(answer.StatusCode, text)
+		return refused(answer.status, text)
 	}
 	if o.out == "" {
-		return save(s.Out, answer.Body)
+		return save(s.Out, answer.body)
 	}
 	// API keys and clients are nobody else's business. A part of an export is never at the name.
 	part := o.out + ".part"
@@ -191,7 +191,7 @@ func runExport(ctx context.Context, s cli.Streams, args []string) (err error) {
 	if err != nil {
 		return cli.Refuse("cannot write the records: "+err.Error(), "name a file in a folder where you may write")
 	}
-	if err := save(file, answer.Body); err != nil {
+	if err := save(file, answer.body); err != nil {
 		_, _ = file.Close(), os.Remove(part) // err is what went wrong
 		return err
 	}

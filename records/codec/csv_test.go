@@ -1,0 +1,35 @@
+package codec
+
+import (
+	"bufio"
+	"strings"
+	"testing"
+)
+
+// Every text is a cell that no spreadsheet takes for a formula, and is read back as it was.
+func FuzzCell(f *testing.F) {
+	for _, text := range []string{"", "=1", "'=1", "''-1", "'", "\t", "\r", "\r\n", `"`, `a"b`, ",", "x'=", "@", "+"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		cell := guard(text)
+		if cell != "" && strings.IndexByte("=+-@\t\r", cell[0]) >= 0 {
+			t.Errorf("%q is written as %q", text, cell)
+		}
+		line := append(appendCell([]byte("ban,"), cell), '\n')
+		cells, err := (&rows{in: bufio.NewReader(strings.NewReader(string(line)))}).read()
+		if err != nil || len(cells) != 2 || unguard(cells[1]) != text {
+			t.Errorf("%q is written as %q and read as %q, %v", text, line, cells, err)
+		}
+	})
+}
+
+// Lines may end with a carriage return, as spreadsheets write them.
+func TestLineEnds(t *testing.T) {
+	r := &rows{in: bufio.NewReader(strings.NewReader("a,\"b\"\r\nc,d\re\r\n"))}
+	for _, want := range []string{"a|b", "c|d\re"} {
+		if cells, err := r.read(); err != nil || strings.Join(cells, "|") != want {
+			t.Errorf("%q, %v, want %q", cells, err, want)
+		}
+	}
+}
