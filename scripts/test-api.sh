@@ -34,7 +34,8 @@ EOF
 )
 
 "$work/stint" serve --config examples/stint.yaml --http "127.0.0.1:$http" --admin "127.0.0.1:$admin" \
-  --grpc "" --resp "" --trusted-proxies 127.0.0.1 --catalog "" --catalog-db "$work/rules.db" >"$work/log" 2>&1 &
+  --grpc "" --resp "" --trusted-proxies 127.0.0.1 --catalog "" --catalog-db "$work/rules.db" \
+  --records "$work/records.db" >"$work/log" 2>&1 &
 pid=$!
 
 fail() {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"stint/internal/jsonbody"
 	"stint/records"
@@ -179,7 +180,7 @@ func (a *api) nameOf(c collection, escaped string) (string, *jsonbody.Fault) {
 	}
 	name, err := url.PathUnescape(escaped)
 	rule, err2 := url.PathUnescape(rule)
-	if err != nil || err2 != nil || name == "" {
+	if err != nil || err2 != nil || name == "" || strings.ContainsFunc(name, unicode.IsControl) || strings.ContainsFunc(rule, unicode.IsControl) {
 		return "", unknown()
 	}
 	switch {

@@ -92,7 +92,7 @@ func beforeOf(query url.Values, end uint64) (uint64, *jsonbody.Fault) {
 // readSince reads the parameter since: a time, or the length of time until now.
 func (f *auditFilter) readSince(now time.Time) *jsonbody.Fault {
 	written := f.query.Get("since")
-	if written == "" {
+	if !f.query.Has("since") {
 		return nil
 	}
 	if at, err := time.Parse(time.RFC3339, written); err == nil {

@@ -314,6 +314,10 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, c collection, name 
 		a.failed(w, r, err, false)
 		return
 	}
+	if !there && r.Header.Get(idempotencyHeader) == "" { // a repeat must find the outcome of the first
+		missing(id, c).Write(w)
+		return
+	}
 	if !a.may(w, r, nil, before, false) {
 		return
 	}
