@@ -73,6 +73,7 @@ type adminCall struct {
 	json                   bool
 
 	domain, body string // for commands about a key
+	why          string // for reset
 }
 
 func (c *adminCall) flagSet(name string) *pflag.FlagSet {
@@ -92,6 +93,9 @@ func (c *adminCall) keyFlags(name string) *pflag.FlagSet {
 	flags := c.flagSet(name)
 	flags.StringVar(&c.domain, "domain", "", "`DOMAIN` of the rules")
 	flags.StringVar(&c.body, "body", "", "`FILE` with the body of a check, - for standard input")
+	if name == "reset" {
+		flags.StringVar(&c.why, "why", "", "`REASON` for the audit trail, if the service has records")
+	}
 	return flags
 }
 

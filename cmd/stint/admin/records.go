@@ -118,13 +118,16 @@ func (r *record) end() string {
 	return r.Until
 }
 
-// change sends a change with a body in JSON, and returns the answer.
+// change sends a change with a body in JSON, or with bytes as they are, and returns the answer.
 func (c *adminCall) change(ctx context.Context, method, path string, body any, why string) ([]byte, error) {
 	q := call{method: method, path: path, timeout: adminTimeout, header: map[string]string{"X-Stint-Why": why}}
 	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
+		text, asIs := body.([]byte)
+		if !asIs {
+			var err error
+			if text, err = json.Marshal(body); err != nil {
+				return nil, err
+			}
 		}
 		q.body, q.header["Content-Type"] = strings.NewReader(string(text)), "application/json"
 	}

@@ -98,7 +98,7 @@ func aboutKey(ctx context.Context, s cli.Streams, name string, args []string, an
 	if err != nil {
 		return err
 	}
-	text, err := c.get(ctx, http.MethodPost, "/v1/"+name, body)
+	text, err := c.change(ctx, http.MethodPost, "/v1/"+name, body, c.why)
 	if err != nil {
 		return err
 	}
