@@ -120,6 +120,9 @@ func (a *App) closeRecords() {
 // noteReset writes a reset to the audit trail, before it is made.
 func (a *App) noteReset(r *http.Request, name string, key []rule.Entry, before any) *jsonbody.Fault {
 	e := records.Event{Action: trail.Reset}
+	if name == "" {
+		name = "-" // a limit in the request
+	}
 	for _, entry := range key {
 		e.Subjects = append(e.Subjects, entry.Key+"="+entry.Value)
 	}

@@ -146,7 +146,7 @@ func (a *admin) noteReset(r *http.Request, k *work) *jsonbody.Fault {
 		key = []rule.Entry{{Key: "key", Value: q.key}}
 	}
 	for i := range k.verdict.Asked {
-		one := inspectedOf(&k.verdict.Asked[i], q.limit, nil)
+		one := inspectedOf(&k.verdict.Asked[i], q.limit, k.verdict.Sources(i))
 		if f := a.options.OnReset(r, one.Rule, key, one); f != nil {
 			return f
 		}

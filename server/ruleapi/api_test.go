@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/internal/jsonbody"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 )
@@ -267,5 +268,47 @@ func TestNotSaved(t *testing.T) {
 	w := call(api, "PUT", "/v1/rules/7", seven)
 	if w.Code != 507 || !strings.Contains(w.Body.String(), `"code":"not_saved"`) || !strings.Contains(log.String(), "level=ERROR") {
 		t.Errorf("status %d: %s\n%s", w.Code, w.Body, log)
+	}
+}
+
+// Each change that was made is announced, with the rule before and after; a refused one is not.
+func TestChangesAreAnnounced(t *testing.T) {
+	b, err := book.Open(filepath.Join(t.TempDir(), "rules.db"), catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var announced []string
+	var fault *jsonbody.Fault
+	api := New(b, Options{Changed: func(_ *http.Request, action, id string, before, after any) *jsonbody.Fault {
+		announced = append(announced, fmt.Sprint(action, " ", id, " ", before != nil, after != nil))
+		return fault
+	}})
+	for _, step := range []struct {
+		method, path, body, header, want string
+		status                           int
+	}{
+		{"PUT", "/v1/rules/7", seven, "If-Match: *", "", 412},
+		{"PUT", "/v1/rules/7", `{"url":"/x"}`, "", "", 400},
+		{"PUT", "/v1/rules/7", seven, "", "put 7 false true", 201},
+		{"PUT", "/v1/rules/7", seven, "", "put 7 true true", 200},
+		{"PUT", "/v1/rules/8", seven, "", "", 400}, // the same limit under another id
+		{"DELETE", "/v1/rules/7", "", "", "delete 7 true false", 204},
+		{"DELETE", "/v1/rules/7", "", "", "", 404},
+		{"POST", "/v1/rules", "9,all,/v1/x,minute,5\n", "Content-Type: text/csv", "import (import) false true", 200},
+	} {
+		announced = nil
+		var header []string
+		if step.header != "" {
+			header = []string{step.header}
+		}
+		w := call(api, step.method, step.path, step.body, header...)
+		if got := strings.Join(announced, ", "); w.Code != step.status || got != step.want {
+			t.Errorf("%s %s: %d, announced %q; want %d, %q", step.method, step.path, w.Code, got, step.status, step.want)
+		}
+	}
+	fault = &jsonbody.Fault{Status: http.StatusServiceUnavailable, Problem: "no room"}
+	if w := call(api, "PUT", "/v1/rules/7", seven); w.Code != 503 {
+		t.Errorf("a fault is answered %d", w.Code)
 	}
 }
