@@ -182,13 +182,9 @@ func endedEarly(err error) error {
 	return cli.Refuse("the service ended its answer early: "+err.Error(), "try again")
 }
 
-// ask sends a request with a body in JSON, which may be nil.
-func (c *adminCall) ask(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
-	q := call{method: method, path: path, timeout: adminTimeout}
-	if body != nil {
-		q.body, q.header = bytes.NewReader(body), map[string]string{"Content-Type": "application/json"}
-	}
-	return c.read(ctx, q)
+// ask asks for a path and returns the status and the body of the response.
+func (c *adminCall) ask(ctx context.Context, path string) (int, []byte, error) {
+	return c.read(ctx, call{method: http.MethodGet, path: path, timeout: adminTimeout})
 }
 
 // bearer returns the token to send; "" if there is none.
@@ -213,8 +209,8 @@ func (c *adminCall) bearer() (string, error) {
 }
 
 // get calls ask, and returns an error for any status but 200.
-func (c *adminCall) get(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	status, text, err := c.ask(ctx, method, path, body)
+func (c *adminCall) get(ctx context.Context, path string) ([]byte, error) {
+	status, text, err := c.ask(ctx, path)
 	if err != nil || status == http.StatusOK {
 		return text, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -74,7 +73,7 @@ func runAuditShow(ctx context.Context, s cli.Streams, args []string) error {
 		return err
 	}
 	path := "/v1/audit?" + query("subject", o.subject, "rule", o.rule, "who", o.who, "since", o.since, "limit", strconv.Itoa(o.limit), "before", o.before)
-	answer, err := c.get(ctx, http.MethodGet, path, nil)
+	answer, err := c.get(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -162,7 +161,7 @@ func runAuditVerify(ctx context.Context, s cli.Streams, args []string) error {
 	if o.file != "" {
 		answer, err = o.verifyFile(ctx)
 	} else {
-		answer, err = c.get(ctx, http.MethodGet, "/v1/audit/verify?"+query("head", o.head), nil)
+		answer, err = c.get(ctx, "/v1/audit/verify?"+query("head", o.head))
 	}
 	if err != nil {
 		return err

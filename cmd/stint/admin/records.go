@@ -251,7 +251,7 @@ func query(pairs ...string) string {
 // list prints one page of records in columns.
 func (o *listOptions) list(ctx context.Context, s cli.Streams, c *adminCall, path string, row func(w io.Writer, r *record), columns string) error {
 	path += "?" + query("limit", strconv.Itoa(o.limit), "after", o.after, "subject", o.subject, "rule", o.rule)
-	text, err := c.get(ctx, http.MethodGet, path, nil)
+	text, err := c.get(ctx, path)
 	if err != nil {
 		return err
 	}

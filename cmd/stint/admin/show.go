@@ -128,7 +128,7 @@ func runLimits(ctx context.Context, s cli.Streams, args []string) error {
 	if err := noArguments(flags); err != nil {
 		return err
 	}
-	text, err := c.get(ctx, http.MethodGet, "/v1/limits", nil)
+	text, err := c.get(ctx, "/v1/limits")
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func runHealth(ctx context.Context, s cli.Streams, args []string) error {
 	if err := noArguments(flags); err != nil {
 		return err
 	}
-	status, text, err := c.ask(ctx, http.MethodGet, "/readyz", nil)
+	status, text, err := c.ask(ctx, "/readyz")
 	if err != nil {
 		return err
 	}

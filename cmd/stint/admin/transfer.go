@@ -235,7 +235,7 @@ func runRecordsShow(ctx context.Context, s cli.Streams, args []string) error {
 	if err := prepare(flags, args, 1, "one subject", "stint records show user=42"); err != nil {
 		return err
 	}
-	text, err := c.get(ctx, http.MethodGet, subjectPath(flags.Arg(0), "export"), nil)
+	text, err := c.get(ctx, subjectPath(flags.Arg(0), "export"))
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func runRecordsStatus(ctx context.Context, s cli.Streams, args []string) error {
 	if err := prepare(c.flagSet("records status"), args, 0, "", ""); err != nil {
 		return err
 	}
-	text, err := c.get(ctx, http.MethodGet, "/v1/records", nil)
+	text, err := c.get(ctx, "/v1/records")
 	if err != nil {
 		return err
 	}
