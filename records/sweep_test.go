@@ -110,7 +110,7 @@ func TestSweepIsBounded(t *testing.T) {
 func TestSweepDamaged(t *testing.T) {
 	f := openNew(t)
 	put(t, f, banned, ban)
-	testkit.Must(t, f.db.Update(func(tx *bolt.Tx) error {
+	testkit.Must(t, f.copy.UpdateLocal(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketOf(Bans)).Put([]byte(banned.ID().Name), []byte("damaged"))
 	}))
 	apply(t, f, Change{Edits: []Edit{{Put: subject}}}, friday.Add(-time.Second))
