@@ -35,6 +35,7 @@ import (
 //	                newest to now
 //	sliding_window  is from the future if the newest block is; all that counted then becomes one
 //	                take now
+//	penalty         is from the future if Written is; it is moved back by the difference
 //	loan            is moved to now
 //
 // A time is from the future if it is more than skew later than now, or in a plain window or log
@@ -193,6 +194,7 @@ func (l *Limit) turn(st *State, now Instant) {
 // mark sets the time of the write of a state that is above full use.
 func (l *Limit) mark(st *State, now Instant) {
 	switch {
+	case l.spec.Algorithm == Penalty: // always has the time of its last write
 	case l.deferred(st) && l.whole(st) > l.most:
 		l.deferLess(st)
 		st.Written = now

@@ -31,6 +31,9 @@ type Decision struct {
 	// Terms. A refund goes back there.
 	Own bool
 
+	// Level is how many steps of its ladder count for the key of a penalty; 0 for all limits.
+	Level uint8
+
 	// Charged is how many units an AskAtMost was charged; 0 if it was denied, and for all other
 	// operations.
 	Charged uint32

@@ -71,7 +71,10 @@ func TestAlgorithmNames(t *testing.T) {
 			t.Errorf("%q is %v", name, a)
 		}
 	}
-	if got := (stint.Unlimited + 1).String(); got != "Algorithm(6)" {
+	if a, err := stint.ParseAlgorithm(stint.Penalty.String()); err == nil {
+		t.Errorf("a penalty is read as the limit %v", a)
+	}
+	if got := (stint.Penalty + 1).String(); got != "Algorithm(7)" {
 		t.Error(got)
 	}
 	for p, want := range []string{"", "day", "week", "month", "year"} {

@@ -35,9 +35,13 @@ const (
 
 	// Unlimited lets everything pass and has no state.
 	Unlimited
+
+	// Penalty counts what a limit denied and keeps its key away, longer each time. It stands beside
+	// a limit, and is none by itself: see penalty.go.
+	Penalty
 )
 
-var algorithmNames = [...]string{"fixed_window", "token_bucket", "leaky_bucket", "sliding_log", "sliding_window", "unlimited"}
+var algorithmNames = [...]string{"fixed_window", "token_bucket", "leaky_bucket", "sliding_log", "sliding_window", "unlimited", "penalty"}
 
 // String returns the name that files and flags use, such as "token_bucket".
 func (a Algorithm) String() string {
@@ -47,9 +51,10 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// ParseAlgorithm returns the algorithm of that name. The error names the known ones.
+// ParseAlgorithm returns the algorithm of that name. The error names the known ones. Penalty is not
+// among them, as it is no limit.
 func ParseAlgorithm(name string) (Algorithm, error) {
-	for i, n := range algorithmNames {
+	for i, n := range algorithmNames[:Penalty] {
 		if n == name {
 			return Algorithm(i), nil
 		}
@@ -159,6 +164,15 @@ type Spec struct {
 	// cost known only afterwards is never lost.
 	Overdraw bool
 
+	// Ladder, Decay and Jitter belong to a penalty: Requests is how many denied tries within Per
+	// start nothing; the next one starts a step. Ladder is how long each step lasts, such as
+	// "1m 10m 1h 24h": 1 to 16 growing durations. Decay is after how long without a denied try a
+	// key is one step further down, at least Per. Jitter is by how many millionths of its length a
+	// step may be longer, at most a million.
+	Ladder string
+	Decay  time.Duration
+	Jitter uint32
+
 	// RoundRate accepts a steady token_bucket or leaky_bucket that admits over 1 % less than
 	// Requests per Per, because the time of one request is rounded up to a whole microsecond:
 	// 600,000 per second become 500,000. Without it [NewLimit] refuses such rates. [Limit.Rate]
@@ -192,6 +206,8 @@ type Limit struct {
 	tick    int64  // what the times of a log count in, in microseconds: 1, or block
 	packed  bool   // the state is one word, see Pack
 	smooth  bool   // a token bucket that refills steadily
+
+	ladder []int64 // lengths of the steps of a penalty, in microseconds
 
 	spec Spec
 }
@@ -273,7 +289,7 @@ func (l *Limit) same(other *Limit) bool {
 	a, b := &l.spec, &other.spec
 	return a.Algorithm == b.Algorithm && a.Requests == b.Requests && a.Per == b.Per && a.Burst == b.Burst &&
 		a.Step == b.Step && a.Reserve == b.Reserve && a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks && a.StartUsedUp == b.StartUsedUp &&
-		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
+		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone) && a.Ladder == b.Ladder && a.Decay == b.Decay && a.Jitter == b.Jitter
 }
 
 func sameZone(a, b *time.Location) bool {
@@ -309,6 +325,8 @@ func (l *Limit) prepare() error {
 		l.tick = l.block
 	case SlidingLog:
 		l.tick = 1
+	case Penalty:
+		return l.prepareLadder()
 	}
 	return nil
 }

@@ -35,6 +35,8 @@ func (l *Limit) shift(st *State, from, to Instant) {
 	case SlidingLog:
 		st.T = max(0, st.T+ahead)
 		st.Log.move(ahead)
+	case Penalty:
+		st.T = max(0, st.T+ahead)
 	case SlidingWindow:
 		blocks := int64(to)/l.block - int64(from)/l.block
 		st.T = max(0, st.T+blocks*l.block)

@@ -32,6 +32,8 @@ func (s *Spec) check() error {
 		return checkSpan("max_wait", s.MaxWait, MaxFill, "nobody waits that long")
 	case SlidingWindow:
 		return s.checkBlocks()
+	case Penalty:
+		return s.checkPenalty()
 	}
 	return nil
 }
@@ -43,7 +45,7 @@ func (s *Spec) checkForeign() error {
 		set   bool
 		of    []Algorithm
 	}{
-		{"requests", s.Requests != 0, []Algorithm{FixedWindow, TokenBucket, LeakyBucket, SlidingLog, SlidingWindow}},
+		{"requests", s.Requests != 0, []Algorithm{FixedWindow, TokenBucket, LeakyBucket, SlidingLog, SlidingWindow, Penalty}},
 		{"burst", s.Burst != 0, []Algorithm{TokenBucket, LeakyBucket}},
 		{"refill", s.Step, []Algorithm{TokenBucket}},
 		{"count", s.Reserve, []Algorithm{TokenBucket}},
@@ -55,6 +57,9 @@ func (s *Spec) checkForeign() error {
 		{"start", s.StartUsedUp, []Algorithm{SlidingWindow}},
 		{"min_interval", s.MinInterval != 0, []Algorithm{SlidingLog}},
 		{"count_denied", s.CountDenied, []Algorithm{SlidingLog}},
+		{"ladder", s.Ladder != "", []Algorithm{Penalty}},
+		{"decay", s.Decay != 0, []Algorithm{Penalty}},
+		{"jitter", s.Jitter != 0, []Algorithm{Penalty}},
 		{"overdraw", s.Overdraw, []Algorithm{FixedWindow, TokenBucket, SlidingLog, SlidingWindow}},
 	}
 	for _, w := range words {

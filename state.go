@@ -17,6 +17,7 @@ import (
 //	sliding_log     Log: (microsecond, units), T: time up to which it was pruned,
 //	N: larger requests that it met since it was empty, 0 for none
 //	sliding_window  Log: (block number, units), T: time up to which it was pruned
+//	penalty         N: level and counted tries, T: end of a step or first counted try, see penalty.go
 //
 // It also has the loans to nodes, see StoreLimit.Lend.
 //
@@ -26,8 +27,8 @@ type State struct {
 	N   int64
 	Log *Log
 
-	// Written is the time of the last write of a state that counts more units as taken than its
-	// limit has, if that time does not follow from its window; 0 for all others.
+	// Written is the time of the last write of a penalty, and of a state that counts more units as
+	// taken than its limit has, if that time does not follow from its window; 0 for all others.
 	Written Instant
 
 	lending *loans
@@ -71,6 +72,9 @@ func (l *Limit) take(st *State, now Instant, cost uint64) Decision {
 		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
 	case l.most == 0:
 		return l.none(now, cost)
+	case l.spec.Algorithm == Penalty:
+		l.present(st, now)
+		return l.penaltyTest(st, now, cost)
 	}
 	plain := l.timely(st, now)
 	if !plain {
@@ -158,6 +162,8 @@ func (l *Limit) Test(st *State, now Instant, cost uint64) Decision {
 		return Decision{Allowed: true, Limit: NoLimit, Remaining: NoLimit, At: now}
 	case l.most == 0:
 		return l.none(now, cost)
+	case l.spec.Algorithm == Penalty:
+		return l.penaltyTest(st, now, cost)
 	}
 	st = l.seen(st, now)
 	switch {
@@ -223,6 +229,8 @@ func (l *Limit) expiry(st *State) Instant {
 			return 0
 		}
 		return Instant((st.Log.tail.at + l.more(st)*int64(l.spec.Blocks) + l.kept()) * l.block)
+	case Penalty:
+		return Instant(l.penaltyExpiry(st))
 	}
 	return 0
 }
@@ -282,6 +290,9 @@ func (l *Limit) counted(st *State, now Instant) int64 {
 		return l.logUsed(st, now)
 	case SlidingWindow:
 		return l.blocksUsed(st, now)
+	case Penalty:
+		_, counted := l.penalty(st, int64(now))
+		return counted
 	}
 	panic("stint: used of " + l.spec.Algorithm.String())
 }
@@ -349,6 +360,8 @@ func (l *Limit) add(st *State, now Instant, cost int64) {
 		l.logAdd(st, now, cost)
 	case SlidingWindow:
 		l.blocksAdd(st, now, cost)
+	case Penalty:
+		l.penaltyAdd(st, int64(now), cost)
 	default:
 		panic(fmt.Sprintf("stint: add to %v", l.spec.Algorithm))
 	}

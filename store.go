@@ -135,12 +135,13 @@ var (
 	// takes is an AskAtMost.
 	ErrMixedLimits error = &wrongCall{"same key twice in one call with different limits or operations"}
 
-	// ErrSource means that a take borrows from missing sources, or does more than ask.
+	// ErrSource means that a take borrows from missing sources or from a penalty, or does more than
+	// ask.
 	ErrSource error = &wrongCall{"take borrows from takes that cannot be its sources"}
 
 	// ErrAtMost means that an AskAtMost has a limit that overdraws, which debits the whole cost
-	// whatever is there.
-	ErrAtMost error = &wrongCall{"take of at most its cost from a limit that overdraws"}
+	// whatever is there, or a penalty, which has no units.
+	ErrAtMost error = &wrongCall{"take of at most its cost from a limit that overdraws, or from a penalty"}
 
 	// ErrNoUndo means that a Settle lacks the decision that it settles.
 	ErrNoUndo error = &wrongCall{"settle without the decision that is settled"}
@@ -170,7 +171,7 @@ func (c *Call) Check() error {
 		if t.Op == Settle && t.Undo == nil {
 			return ErrNoUndo
 		}
-		if t.Op == AskAtMost && t.Limit.spec.Overdraw {
+		if t.Op == AskAtMost && (t.Limit.spec.Overdraw || t.Limit.spec.Algorithm == Penalty) {
 			return ErrAtMost
 		}
 		if t.Borrows > 0 && !c.hasSources(i) {
@@ -192,11 +193,11 @@ func (c *Call) SizeResults() {
 // hasSources reports whether what take number i borrows from is there and can be borrowed from.
 func (c *Call) hasSources(i int) bool {
 	t := &c.Takes[i]
-	if t.Op != Ask || i+int(t.Borrows) >= len(c.Takes) {
+	if t.Op != Ask || t.Limit.spec.Algorithm == Penalty || i+int(t.Borrows) >= len(c.Takes) {
 		return false
 	}
 	for _, source := range c.Takes[i+1 : i+1+int(t.Borrows)] {
-		if source.Op != Ask || source.Borrows > 0 || source.Independent != t.Independent {
+		if source.Op != Ask || source.Borrows > 0 || source.Independent != t.Independent || source.Limit != nil && source.Limit.spec.Algorithm == Penalty {
 			return false
 		}
 	}

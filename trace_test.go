@@ -24,6 +24,19 @@ func TestTraces(t *testing.T) {
 					state = new(stint.State)
 					states[step.Key] = state
 				}
+				switch step.Op {
+				case stint.Force:
+					if wrong := step.Check(section.Limit.Force(state, step.At, uint64(step.Cost))); wrong != "" {
+						t.Fatalf("line %d: %s", step.Line, wrong)
+					}
+					continue
+				case stint.Reset:
+					section.Limit.Reset(state, step.At)
+					if wrong := step.Check(section.Limit.Test(state, step.At, 0)); wrong != "" {
+						t.Fatalf("line %d: %s", step.Line, wrong)
+					}
+					continue
+				}
 				if d := section.Limit.Test(state, step.At, uint64(step.Cost)); d.Allowed != step.Allow {
 					t.Fatalf("line %d: tested allowed=%v, want %v", step.Line, d.Allowed, step.Allow)
 				}

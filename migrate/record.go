@@ -12,7 +12,7 @@ import "stint"
 // see the result of [stint.StoreLimit.Migrate]. So that no use is lost meanwhile, the state stays
 // as it was written, however often others peek, until one of these writes it under the new numbers:
 //
-//   - A take that passes, and everything that is charged without a test (a forced take, a debt, a
+//   - A take that passes (but not of a penalty, which it does not change), and everything that is charged without a test (a forced take, a debt, a
 //     denied try that counts, units that are lent).
 //   - A denied take, if it then passes strictly sooner than by waiting until enough is free under
 //     the old numbers, and all use is gone no later than under those.
@@ -51,8 +51,11 @@ func (r *Record) Take(l *stint.Limit, now stint.Instant, cost uint64) stint.Deci
 		return l.Take(&r.State, now, cost)
 	}
 	spec := l.Spec()
-	if l.Capacity() > 0 && (cost <= uint64(l.Capacity()) || spec.Overdraw) {
+	if l.Capacity() > 0 && (cost <= uint64(l.Capacity()) || spec.Overdraw || spec.Algorithm == stint.Penalty) {
 		r.Limit.ForStores().Correct(&r.State, now, 0)
+	}
+	if spec.Algorithm == stint.Penalty { // which charges nothing
+		return r.Test(l, now, cost)
 	}
 	t := r.tested(l, now, cost)
 	switch {

@@ -27,6 +27,8 @@ const TraceSlack = time.Millisecond
 //	limit token_bucket requests=5 per=1s burst=5     opens a section with fresh state
 //	200ms a   1  allow remaining=0 reset=1s       time since TraceZero, key, cost, verdict, expectations
 //	200ms a   1  deny  remaining=0 retry=200ms reset=1s
+//	200ms a   1  force remaining=0                   debited without asking (a denied try of a penalty)
+//	200ms a   0  reset remaining=5
 //
 // Durations in decisions may be longer than in the table by at most TraceSlack, and never shorter;
 // everything else is exact.
@@ -41,9 +43,11 @@ type TraceStep struct {
 	Line      int
 	At        stint.Instant
 	Key       stint.Key
+	Op        stint.Op // Ask, Force or Reset
 	Cost      uint32
 	Allow     bool
 	Remaining int64 // -1 without an expectation
+	Level     int64 // the same
 	Retry     time.Duration
 	Reset     time.Duration
 	Delay     time.Duration
@@ -110,7 +114,10 @@ func readLimit(words []string) (*stint.Limit, error) {
 	if len(words) == 0 {
 		return nil, fmt.Errorf("a limit without an algorithm")
 	}
-	algorithm, err := stint.ParseAlgorithm(words[0])
+	algorithm, err := stint.Penalty, error(nil)
+	if words[0] != stint.Penalty.String() {
+		algorithm, err = stint.ParseAlgorithm(words[0])
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +145,12 @@ func setWord(spec *stint.Spec, name, value string) (err error) {
 		spec.MinInterval, err = time.ParseDuration(value)
 	case "max_wait":
 		spec.MaxWait, err = time.ParseDuration(value)
+	case "ladder":
+		spec.Ladder = strings.ReplaceAll(value, ",", " ")
+	case "decay":
+		spec.Decay, err = time.ParseDuration(value)
+	case "jitter":
+		spec.Jitter, err = count(value)
 	case "count_denied":
 		spec.CountDenied, err = strconv.ParseBool(value)
 	case "overdraw":
@@ -170,7 +183,7 @@ func either(value, yes, no string) (bool, error) {
 }
 
 func readStep(words []string) (TraceStep, error) {
-	step := TraceStep{Remaining: -1, Retry: -1, Reset: -1, Delay: -1}
+	step := TraceStep{Remaining: -1, Level: -1, Retry: -1, Reset: -1, Delay: -1}
 	if len(words) < 4 {
 		return step, fmt.Errorf("a step has time, key, cost and verdict")
 	}
@@ -181,15 +194,23 @@ func readStep(words []string) (TraceStep, error) {
 	if step.Cost, err = count(words[2]); err != nil {
 		return step, err
 	}
-	if words[3] != "allow" && words[3] != "deny" {
-		return step, fmt.Errorf("verdict %q is neither allow nor deny", words[3])
+	switch words[3] {
+	case "allow", "deny":
+	case "force":
+		step.Op = stint.Force
+	case "reset":
+		step.Op = stint.Reset
+	default:
+		return step, fmt.Errorf("verdict %q is none of allow, deny, force, reset", words[3])
 	}
-	step.At, step.Key, step.Allow = TraceZero.Add(after), stint.Key(words[1]), words[3] == "allow"
+	step.At, step.Key, step.Allow = TraceZero.Add(after), stint.Key(words[1]), words[3] != "deny"
 	for _, word := range words[4:] {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
 		case "remaining":
 			step.Remaining, err = strconv.ParseInt(value, 10, 64)
+		case "level":
+			step.Level, err = strconv.ParseInt(value, 10, 64)
 		case "retry":
 			step.Retry, err = duration(value)
 		case "reset":
@@ -220,6 +241,8 @@ func (s *TraceStep) Check(d stint.Decision) string {
 		return fmt.Sprintf("allowed=%v, want %v", d.Allowed, s.Allow)
 	case s.Remaining >= 0 && d.Remaining != s.Remaining:
 		return fmt.Sprintf("remaining=%d, want %d", d.Remaining, s.Remaining)
+	case s.Level >= 0 && int64(d.Level) != s.Level:
+		return fmt.Sprintf("level=%d, want %d", d.Level, s.Level)
 	}
 	for _, span := range []struct {
 		name      string

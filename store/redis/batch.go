@@ -442,6 +442,9 @@ func (b *batch) readGroup(g *group, answer message) error {
 			Allowed: n[0] == 1, Limit: p.Limit.Capacity(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
 			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]), Charged: uint32(n[7]),
 		}
+		if p.Limit.Algorithm() == stint.Penalty {
+			p.result.Level, p.result.Charged = uint8(n[7]), 0
+		}
 		p.writes = n[5] == 2
 		if n[2] < 0 {
 			p.result.RetryAfter = stint.Never

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"sync/atomic"
+
 	"github.com/redis/rueidis"
 
 	"stint/store/redis/script"
@@ -17,10 +19,14 @@ var (
 )
 
 // scripts are decide.lua for every set of algorithms, so that the server does not parse algorithms
-// that a call does not need.
-var scripts = func() (scripts [script.All + 1]*rueidis.Lua) {
-	for set := range scripts {
-		scripts[set] = rueidis.NewLuaScript(script.Kinds(set).Text())
+// that a call does not need. Each is made when it is first needed.
+var scripts [script.All + 1]atomic.Pointer[rueidis.Lua]
+
+// decideScript returns decide.lua for a set of algorithms.
+func decideScript(set script.Kinds) *rueidis.Lua {
+	if made := scripts[set].Load(); made != nil {
+		return made
 	}
-	return scripts
-}()
+	scripts[set].CompareAndSwap(nil, rueidis.NewLuaScript(set.Text()))
+	return scripts[set].Load()
+}

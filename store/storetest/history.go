@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"stint"
@@ -39,8 +40,12 @@ func newHistory(r *rand.Rand, o Options) *history {
 			h.limits = append(h.limits, model.RandomLimitOf(r, h.limits[r.IntN(len(h.limits))].Algorithm()))
 		}
 	}
+	h.noBorrowing = h.noBorrowing || slices.ContainsFunc(h.limits, isPenalty)
 	return h
 }
+
+// isPenalty reports whether a limit is a penalty, which nobody borrows from and which has no units.
+func isPenalty(l *stint.Limit) bool { return l.Algorithm() == stint.Penalty }
 
 // next returns the next call: mostly one take, sometimes several, of few keys.
 func (h *history) next(backwards bool) stint.Call {
@@ -107,7 +112,11 @@ func (h *history) take() stint.Take {
 		take.Key, take.Independent = "apart", true
 	}
 	take.Cost = h.cost(take.Limit)
-	switch h.IntN(16) {
+	kind := h.IntN(16)
+	if isPenalty(take.Limit) && h.IntN(3) == 0 {
+		kind = 0
+	}
+	switch kind {
 	case 0:
 		take.Op = stint.Force
 		take.Cost = pick(h.Rand, uint32(h.IntN(20)), h.cost(take.Limit))
@@ -127,7 +136,7 @@ func (h *history) take() stint.Take {
 			}
 		}
 	case 5, 6:
-		if !take.Limit.ForStores().Overdraws() {
+		if !take.Limit.ForStores().Overdraws() && !isPenalty(take.Limit) {
 			take.Op = stint.AskAtMost
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"stint"
 	"stint/internal/testkit"
 )
 
@@ -18,7 +19,7 @@ func traces(t *testing.T, o Options) {
 		t.Run(section.Name, func(t *testing.T) {
 			s := start(t, o)
 			for _, step := range section.Steps {
-				d := s.take(step.At, step.Key, section.Limit, step.Cost)
+				d := s.decide(step.At, stint.Take{Key: step.Key, Limit: section.Limit, Cost: step.Cost, Op: step.Op})[0]
 				if wrong := step.Check(d); wrong != "" {
 					t.Fatalf("line %d: %s", step.Line, wrong)
 				}

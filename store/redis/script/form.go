@@ -3,8 +3,10 @@ package script
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"stint"
 )
@@ -103,6 +105,8 @@ func head(s stint.Spec) string {
 			letter = "m"
 		}
 		return fmt.Sprintf("1%s %d %d %d", letter, s.Requests, per, s.Blocks)
+	case stint.Penalty:
+		return fmt.Sprintf("1p %d %d %d %d%s", s.Requests, per, s.Decay.Microseconds(), s.Jitter, ladder(s.Ladder))
 	case stint.Unlimited:
 		return "1u"
 	}
@@ -121,6 +125,16 @@ func head(s stint.Spec) string {
 	return fmt.Sprintf("1w %d %d", s.Requests, per)
 }
 
+// ladder returns the lengths of the steps in microseconds, each after a space.
+func ladder(text string) string {
+	var b strings.Builder
+	for word := range strings.FieldsSeq(text) {
+		step, _ := time.ParseDuration(word) // NewLimit has parsed it
+		fmt.Fprintf(&b, " %d", step.Microseconds())
+	}
+	return b.String()
+}
+
 // KindsOf returns the Lua files for states with a head, 0 if there is none.
 func KindsOf(head string) Kinds {
 	switch head[:min(2, len(head))] {
@@ -134,6 +148,8 @@ func KindsOf(head string) Kinds {
 		return logKind
 	case "1k", "1m":
 		return slidingKind
+	case "1p":
+		return penaltyKind
 	case "~": // the loans, at the end of a state
 		return Lend
 	}

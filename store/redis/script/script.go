@@ -20,6 +20,7 @@ const (
 	windowKind
 	logKind
 	slidingKind
+	penaltyKind
 	Lend
 	All Kinds = 1<<iota - 1
 )
@@ -39,6 +40,7 @@ func (set Kinds) Text() string {
 		{windowKind, "window"},
 		{logKind, "log"},
 		{slidingKind, "sliding"},
+		{penaltyKind, "penalty"},
 		{Lend, "lend"},
 	} {
 		if set&f.kind != 0 {

@@ -14,13 +14,16 @@ func RandomLimit(r *rand.Rand) *stint.Limit {
 	if r.IntN(20) == 0 {
 		return stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 	}
-	return RandomLimitOf(r, pick(r, stint.FixedWindow, stint.TokenBucket, stint.LeakyBucket, stint.SlidingLog, stint.SlidingWindow))
+	return RandomLimitOf(r, pick(r, stint.FixedWindow, stint.TokenBucket, stint.LeakyBucket, stint.SlidingLog, stint.SlidingWindow, stint.Penalty))
 }
 
 // RandomLimitOf returns a limit of an algorithm, mostly with small numbers.
 func RandomLimitOf(r *rand.Rand, algorithm stint.Algorithm) *stint.Limit {
 	if algorithm == stint.Unlimited {
 		return stint.MustLimit(stint.Spec{Algorithm: algorithm})
+	}
+	if algorithm == stint.Penalty {
+		return stint.MustLimit(randomPenalty(r))
 	}
 	spec := stint.Spec{
 		RoundRate: true, Algorithm: algorithm,
@@ -56,6 +59,16 @@ func RandomLimitOf(r *rand.Rand, algorithm stint.Algorithm) *stint.Limit {
 	return lowered(spec)
 }
 
+// randomPenalty returns the numbers of a penalty.
+func randomPenalty(r *rand.Rand) stint.Spec {
+	per := pick(r, 10*time.Millisecond, time.Second, 7*time.Second, time.Minute)
+	return stint.Spec{
+		Algorithm: stint.Penalty, Requests: pick[uint32](r, 1, 1, 2, 3, 10, stint.MaxCost), Per: per,
+		Ladder: pick(r, "10ms", "1s", "1s 10s 1m", "1m 10m 1h 24h", "10ms 11ms 12ms 13ms 14ms 15ms 16ms 17ms 18ms 19ms 20ms 21ms 22ms 23ms 24ms 8784h"),
+		Decay: pick(r, per, time.Minute, time.Hour, stint.MaxPer), Jitter: pick[uint32](r, 0, 100_000, 333_333, 1_000_000),
+	}
+}
+
 // lowered returns a limit of the spec, with a rate that its algorithm can count.
 func lowered(spec stint.Spec) *stint.Limit {
 	for {
@@ -70,6 +83,17 @@ func lowered(spec stint.Spec) *stint.Limit {
 // ChangedLimit returns a limit that differs from another in one or two numbers.
 func ChangedLimit(r *rand.Rand, l *stint.Limit) *stint.Limit {
 	spec, other := l.Spec(), RandomLimitOf(r, l.Algorithm()).Spec()
+	if spec.Algorithm == stint.Penalty {
+		switch r.IntN(3) {
+		case 0:
+			spec.Requests, spec.Jitter = other.Requests, other.Jitter
+		case 1:
+			spec.Ladder = other.Ladder
+		case 2:
+			spec.Per, spec.Decay = other.Per, other.Decay
+		}
+		return stint.MustLimit(spec)
+	}
 	if spec.Algorithm == stint.TokenBucket && spec.Burst == spec.Requests {
 		spec.Burst = 0
 	}

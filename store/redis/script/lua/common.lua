@@ -26,8 +26,8 @@ local UNITS = 2 ^ 47 -- the most units of one debit
 --                            there is none
 --   save(key, st, l, ttl)    writes the state, to live for ttl milliseconds
 --   used, fits, retry, add, sub, expiry, delay, tidy, charge, opens (l, st, now, ...)
---   report(l, st, now)       returns remaining, reset_after, and the time of the decision if
---                            that is not now
+--   report(l, st, now)       returns remaining, reset_after, the time of the decision if that
+--                            is not now, and the level of a penalty
 --   untouched(st)            reports whether the state equals that of an untouched key
 --   wait(l, st, now, left)   returns the time until at most left units count
 --   dated(l, st)             returns the earliest time of the state's last write, by its content
@@ -160,7 +160,7 @@ end
 local function read(head, l)
   local letter, words = match(head, '^1(%a)(.*)$')
   local kind = kinds[letter]
-  if not kind and letter and match(letter, '[bsqhiwfcdlkmu]') then -- another script can count it
+  if not kind and letter and match(letter, '[bsqhiwfcdlkmpu]') then -- another script can count it
     error('STINT-NEEDS ' .. head, 0)
   elseif not kind then
     error('STINT-STATE was written by another release: ' .. string.sub(head, 1, 64), 0)
@@ -249,9 +249,11 @@ local function turn(l, st, now)
   end
 end
 
--- mark stores the time of the write in a state above full use.
+-- mark stores the time of the write in a state above full use. A penalty's state always has that time.
 local function mark(l, st, now)
-  if l.kind.full and l.kind.full(l, st, now) then
+  if l.letter == 'p' then
+    return
+  elseif l.kind.full and l.kind.full(l, st, now) then
     st.written = now
   elseif l.kind.full then
     plain(l, st, now)

@@ -34,7 +34,8 @@
 -- over is 2 if a test is denied and the take would write its state all the same. Times are in
 -- microseconds, -1 for never; remaining below 0 is a carried debt; ahead is by how much the time
 -- at which the take counts is later than the group's, because its key has seen later times;
--- charged are the units of a take that asked for at most its cost, 0 for others. A take with a
+-- charged are the units of a take that asked for at most its cost; for a penalty it is the level, and
+-- 0 for all others. A take with a
 -- loan adds
 --
 --   grant, held, lease, empty, recall, began (below 0 if the epoch follows a loss),
@@ -164,6 +165,9 @@ end
 
 -- reads reports whether a limit reads states of another limit unchanged.
 local function reads(head, old)
+  if match(head, '^1p') then -- a step that runs ends when it was to end, whatever the new numbers
+    return match(old, '^1p') ~= nil
+  end
   if match(head, '^1[bshiq]') then -- all but the last number, the burst
     return match(head, '^(.*) %d+$') == match(old, '^(.*) %d+$')
   end
@@ -311,9 +315,9 @@ local function answer(p, now, cost, allowed)
       p.reset = p.kind.none(p, now)
     end
   else
-    p.remaining, p.reset, p.at = p.kind.report(p, p.st, now)
+    p.remaining, p.reset, p.at, p.level = p.kind.report(p, p.st, now)
   end
-  local never = not allowed and cost > p.most
+  local never = not allowed and cost > p.most and p.letter ~= 'p'
   if never then
     p.retry = huge
   elseif not allowed then
@@ -328,7 +332,7 @@ local function answer(p, now, cost, allowed)
 end
 
 local function fits(p, now, cost)
-  return cost == 0 or cost <= p.most and p.kind.fits(p, p.st, now, cost)
+  return cost == 0 or (cost <= p.most or p.letter == 'p') and p.kind.fits(p, p.st, now, cost)
 end
 
 local function add(p, now, cost)
@@ -359,7 +363,7 @@ end
 -- corrects reports whether a take writes a state that was moved back in time, even if it is denied
 -- or a peek: otherwise a client that asks again and again would never see the correction.
 local function corrects(p, cost)
-  return (p.old or p).st.moved and (cost <= p.most or p.overdraw)
+  return (p.old or p).st.moved and (cost <= p.most or p.overdraw or p.letter == 'p')
 end
 
 -- take takes the cost if it fits.
@@ -376,7 +380,7 @@ local function take(p, now, cost)
   end
   if fits(p, now, cost) then
     local delay = 0
-    if cost > 0 then
+    if cost > 0 and p.letter ~= 'p' then -- a penalty counts only what is forced
       delay = p.kind.delay and p.kind.delay(p, p.st, now) or 0
       renew(p)
       if p.kind.charge then
@@ -702,7 +706,7 @@ local function decide(group, now, spare, mode)
       over = 2
     end
     result[i + 5], result[i + 6], result[i + 7] = p.delay, over, (p.at or now) - now
-    result[i + 8] = pass and p.at_most and p.cost or 0
+    result[i + 8] = p.level or pass and p.at_most and p.cost or 0
     local a = p.loan
     if a then
       result[i + 9], result[i + 10], result[i + 11], result[i + 12] = a.grant, a.held, a.lease, a.empty
