@@ -27,6 +27,10 @@ type Decision struct {
 	// policy adds.
 	Over bool
 
+	// Cached reports that the decision comes from this process's cache of denials, and the store was
+	// not asked.
+	Cached bool
+
 	// Own reports that the take was charged to this process's share of a divided limit, see
 	// Terms. A refund goes back there.
 	Own bool

@@ -86,13 +86,16 @@ type Options struct {
 //
 // # When a key is dropped
 //
-// If any process gives units of a key back (by a refund, a reset, a forced take, other numbers of
-// its limit, Forget), it notifies all others by Options.Notices, and all drop the key at once, at
+// If any process gives units of a key back (by a refund, a reset, a forced take except of a penalty,
+// other numbers of its limit, Forget), it notifies all others by Options.Notices, and all drop the key at once, at
 // the latest a second later: each process sends itself a beat four times a second, and if the last
 // beat is older than that, it keeps its cache but does not use it. A process that loses its channel
 // drops everything. An answer that was in flight when a notice came is not cached. In a Cluster
 // whose nodes have lost each other, notices can be lost while beats arrive: then cached denials are
 // used until MaxAge.
+//
+// A penalty whose step another process started is not noticed here before the cached answer about its
+// key is MaxAge old. Meanwhile this process denies by what it knows.
 //
 // Deleting a key in the store by hand, or emptying it, sends no notice: cached denials are used
 // until MaxAge.
@@ -260,5 +263,8 @@ func (s *Store) changed(call *stint.Call) {
 // mayGiveBack reports whether a take that does not ask can make a cached denial wrong.
 func mayGiveBack(t *stint.Take) bool {
 	a := t.Limit.Algorithm()
+	if a == stint.Penalty && t.Op != stint.Reset { // a counted try can only prolong a denial
+		return false
+	}
 	return !t.Live() && a != stint.LeakyBucket && a != stint.Unlimited && !t.Limit.ForStores().Reserves() && (t.Cost > 0 || t.Op == stint.Reset)
 }

@@ -69,6 +69,10 @@ func (p *pair) decide(t *testing.T, takes []stint.Take) (results []stint.Decisio
 	}
 	for i := range takes {
 		got, want := got.Results[i], want.Results[i]
+		if got.Cached != remembered {
+			t.Fatalf("take %d: cached %v, want %v", i, got.Cached, remembered)
+		}
+		got.Cached = false
 		if remembered && got.Remaining < want.Remaining && !exact(takes[i].Limit) {
 			got.Remaining = want.Remaining // after a denial of more than one unit
 		}
@@ -109,6 +113,7 @@ var limits = func() (all []*stint.Limit) {
 		{Algorithm: stint.SlidingWindow, Requests: 5, Per: time.Second},
 		{Algorithm: stint.SlidingWindow, Requests: 20, Per: 2 * time.Second, Blocks: 10},
 		{Algorithm: stint.SlidingWindow, Requests: 5, Per: time.Second, StartUsedUp: true},
+		{Algorithm: stint.Penalty, Requests: 2, Per: time.Second, Ladder: "100ms 1s", Decay: 2 * time.Second},
 		{Algorithm: stint.Unlimited},
 		{Algorithm: stint.TokenBucket, Per: time.Second},
 	} {

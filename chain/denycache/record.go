@@ -93,8 +93,9 @@ func (d *denial) left(now moment, maxAge time.Duration) time.Duration {
 // refuses returns the denial of a take with that cost and the age of the store's answer. ok reports
 // whether the denial is certain.
 func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint.Decision, age time.Duration, ok bool) {
-	steady, over := r.steady(), int64(cost) > r.limit.Capacity()
-	smaller := steady || over || r.limit.Algorithm() == stint.FixedWindow // smaller denied costs also deny it
+	penalty := r.limit.Algorithm() == stint.Penalty // denies any cost or none
+	steady, over := r.steady(), int64(cost) > r.limit.Capacity() && !penalty
+	smaller := steady || over || penalty || r.limit.Algorithm() == stint.FixedWindow // smaller denied costs also deny it
 	live, left := false, time.Duration(0)
 	age = math.MaxInt64
 	for i := range r.denials {
@@ -137,14 +138,16 @@ func (r *record) fits(cost uint32, now moment, maxAge time.Duration) (d stint.De
 // count returns the answer of a steady bucket from which nobody has taken since.
 func (r *record) count(cost uint32, now moment) stint.Decision {
 	st := stint.State{T: int64(r.newest.At.Add(r.newest.ResetAfter)), Written: r.newest.At}
-	return r.limit.Test(&st, r.newest.At.Add(now.since(r.asked)), uint64(cost))
+	d := r.limit.Test(&st, r.newest.At.Add(now.since(r.asked)), uint64(cost))
+	d.Cached = true
+	return d
 }
 
 // show returns the newest answer as of now, as for a peek.
 func (r *record) show(now moment) stint.Decision {
 	ago := now.since(r.asked).Truncate(time.Microsecond)
 	return stint.Decision{
-		Allowed: true, Limit: r.newest.Limit, Remaining: r.newest.Remaining,
+		Allowed: true, Cached: true, Limit: r.newest.Limit, Remaining: r.newest.Remaining, Level: r.newest.Level,
 		ResetAfter: max(0, r.newest.ResetAfter-ago), At: r.newest.At.Add(ago),
 	}
 }

@@ -79,7 +79,14 @@ func (n *node) ask(takes ...stint.Take) (results []stint.Decision, asked int64) 
 	if err := n.Decide(n.Context(), &call); err != nil {
 		n.Fatal(err)
 	}
-	return call.Results, n.shared.asked.Load() - before
+	asked = n.shared.asked.Load() - before
+	for i := range call.Results {
+		if d := &call.Results[i]; d.Cached != (asked == 0) && !d.Degraded {
+			n.Fatalf("asked %d times, and cached %v", asked, d.Cached)
+		}
+		call.Results[i].Cached = false
+	}
+	return call.Results, asked
 }
 
 // expect decides takes, and checks the number of calls to the store and the answer.

@@ -187,8 +187,11 @@ func (r *Run) setFits(which func(*Part[ID]) bool) {
 // fits reports whether a take of that cost would pass, by the decision of a peek. The time of a
 // log's last take follows from its ResetAfter.
 func fits(limit *stint.Limit, seen *stint.Decision, cost uint64) bool {
-	if cost == 0 {
+	switch {
+	case cost == 0:
 		return true
+	case limit.Algorithm() == stint.Penalty: // a try of any cost
+		return seen.Remaining > 0
 	}
 	if cost > uint64(seen.Remaining) {
 		return false
