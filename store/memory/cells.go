@@ -101,6 +101,9 @@ func (s *Store) storeLocked(sh *shard, fp uint64, c *cell, now stint.Instant) {
 		return
 	}
 	if !there {
+		if c.Limit.Algorithm() == stint.Penalty && !s.penalties.Load() {
+			s.penalties.Store(true)
+		}
 		if sh.cellMap == nil {
 			sh.cellMap = make(map[uint64]*cell)
 		}

@@ -86,6 +86,8 @@ type Store struct {
 	counts  counters
 	calls   sync.Pool // of *call
 	scratch sync.Pool // of *[]entry
+
+	penalties atomic.Bool // whether the store ever had the state of a penalty
 }
 
 var _ stint.Store = (*Store)(nil)

@@ -31,10 +31,13 @@ import (
 //	state   a limit's number (uvarint), fingerprint (8 bytes), length (uvarint), state as State.AppendBinary writes it
 //	end     the number of states, and the store's lastDrop (uvarints); the last record
 //
-// Only limits with a state are written, before the first such state.
+// Only limits with a state are written, before the first such state. The version is 2 if the store
+// ever had a penalty, whose numbers version 1 does not have, else 1: so a release that knows no
+// penalties still reads what it can decide, and calls everything else newer.
 const (
 	snapshotMagic   = "stintmem"
-	snapshotVersion = 1
+	snapshotVersion = 2
+	plainVersion    = 1
 	headSize        = len(snapshotMagic) + 4
 	seedSize        = 4 * 8
 
@@ -167,6 +170,8 @@ type encoder struct {
 	states   uint64
 	lastDrop stint.Instant
 	long     []byte // buffer for one state
+
+	penalties bool // the version allows penalties
 }
 
 // write writes bytes and adds them to the checksum.
@@ -189,7 +194,11 @@ func (e *encoder) flush() {
 
 // head writes the head and the first block.
 func (e *encoder) head(s *Store) {
-	e.write(binary.LittleEndian.AppendUint32([]byte(snapshotMagic), snapshotVersion))
+	version := uint32(plainVersion)
+	if e.penalties = s.penalties.Load(); e.penalties {
+		version = snapshotVersion
+	}
+	e.write(binary.LittleEndian.AppendUint32([]byte(snapshotMagic), version))
 	for _, part := range s.seed {
 		e.block = binary.LittleEndian.AppendUint64(e.block, part)
 	}
@@ -228,8 +237,12 @@ func (e *encoder) state(c *cellCopy) {
 }
 
 // begin writes the first fields of a state's record. It returns false for a state that is not
-// written, because it has expired or its zone cannot be written.
+// written, because it has expired or its zone cannot be written, or because it is the first penalty
+// of the store and was decided after the call.
 func (e *encoder) begin(kind byte, fp uint64, limit *stint.Limit, st *stint.State) bool {
+	if !e.penalties && limit.Algorithm() == stint.Penalty {
+		return false
+	}
 	if limit.Untouched(st, e.now) {
 		e.lastDrop = max(e.lastDrop, e.now)
 		return false
@@ -288,7 +301,8 @@ const (
 
 // appendSpec appends the numbers of a limit: algorithm, flags, calendar period (a byte each),
 // requests, burst, blocks, per, max_wait, min_interval (uvarints, times in nanoseconds), and the
-// name of the time zone after its length, "" for none.
+// name of the time zone after its length, "" for none. A penalty has decay in nanoseconds and jitter
+// (uvarints), and its ladder after its length.
 func appendSpec(b []byte, s *stint.Spec) []byte {
 	flags := byte(0)
 	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Reserve, s.StartUsedUp, s.CarryDebt} {
@@ -307,8 +321,18 @@ func appendSpec(b []byte, s *stint.Spec) []byte {
 	if s.Zone != nil {
 		zone = s.Zone.String()
 	}
-	b = binary.AppendUvarint(b, uint64(len(zone)))
-	return append(b, zone...)
+	b = appendText(b, zone)
+	if s.Algorithm == stint.Penalty {
+		b = binary.AppendUvarint(b, uint64(s.Decay))
+		b = binary.AppendUvarint(b, uint64(s.Jitter))
+		b = appendText(b, s.Ladder)
+	}
+	return b
+}
+
+// appendText appends a text after its length.
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 // damaged returns an ErrDamaged with details.

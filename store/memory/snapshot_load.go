@@ -182,16 +182,19 @@ func (d *decoder) limit() error {
 	}
 	s.Requests, s.Burst, s.Blocks = uint32(numbers[0]), uint32(numbers[1]), int(numbers[2])
 	s.Per, s.MaxWait, s.MinInterval = time.Duration(numbers[3]), time.Duration(numbers[4]), time.Duration(numbers[5])
-	length, ok := d.uvarint()
-	if !ok || length > uint64(len(d.left)) || flags > allFlags {
+	name, ok := d.text()
+	if !ok || flags > allFlags {
 		return damaged("numbers of a limit are cut or unknown")
 	}
-	if length > 0 {
-		zone, err := time.LoadLocation(string(d.cut(int(length))))
+	if name != "" {
+		zone, err := time.LoadLocation(name)
 		if err != nil {
 			return damaged("%v", err)
 		}
 		s.Zone = zone
+	}
+	if s.Algorithm == stint.Penalty && !d.penalty(&s) {
+		return damaged("numbers of a penalty are cut or too large")
 	}
 	s.RoundRate = true // a running store accepted the rate before
 	limit, err := stint.NewLimit(s)
@@ -200,6 +203,24 @@ func (d *decoder) limit() error {
 	}
 	d.limits = append(d.limits, limit)
 	return nil
+}
+
+// penalty reads the further numbers of a penalty. It returns false if they are cut or too large.
+func (d *decoder) penalty(s *stint.Spec) bool {
+	decay, ok := d.uvarint()
+	jitter, also := d.uvarint()
+	ladder, too := d.text()
+	s.Decay, s.Jitter, s.Ladder = time.Duration(decay), uint32(jitter), ladder
+	return ok && also && too && decay <= uint64(stint.MaxPer) && jitter <= stint.MaxCost
+}
+
+// text reads a text after its length. It returns false if it is cut.
+func (d *decoder) text() (string, bool) {
+	length, ok := d.uvarint()
+	if !ok || length > uint64(len(d.left)) {
+		return "", false
+	}
+	return string(d.cut(int(length))), true
 }
 
 // state reads a state and adds it to the store.
