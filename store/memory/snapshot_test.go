@@ -310,7 +310,7 @@ func TestLoadRefusesDamage(t *testing.T) {
 	refused("byte added at", len(written), append(bytes.Clone(written), 0))
 
 	newer := bytes.Clone(written)
-	newer[len(snapshotMagic)]++
+	newer[len(snapshotMagic)] = snapshotVersion + 1
 	if _, err := Load(bytes.NewReader(newer), Options{}); !errors.Is(err, ErrNewer) {
 		t.Errorf("a newer version: error %v", err)
 	}
