@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint"
 	"stint/internal/limits"
 )
 
@@ -92,6 +93,7 @@ func (r *Rule) Summary() string {
 	add(r.Tally != nil, "counting denied hits")
 	add(r.Answers != nil, "charging answers %v", r.Answers)
 	add(r.Elastic != nil, "elastic from %v", r.Elastic)
+	add(r.Penalty != nil, "with %s", penaltyText(r.Penalty))
 	add(r.Denial != nil, "denies with %v", r.Denial)
 	add(r.Shadow, "shadow")
 	add(r.Quota, "quota")
@@ -103,6 +105,14 @@ func (r *Rule) Summary() string {
 	add(r.DetailedMetric, "detailed metric")
 	add(r.Metadata != nil, "metadata %v", r.Metadata)
 	return strings.Join(words, ", ")
+}
+
+// penaltyText returns a penalty in one line.
+func penaltyText(l *stint.Limit) string {
+	if l == nil {
+		return ""
+	}
+	return limits.Format(l)
 }
 
 // String returns the ratio as a percentage.

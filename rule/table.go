@@ -121,6 +121,10 @@ type Rule struct {
 	// Elastic lets a key exceed the limit while there is room elsewhere; nil: never.
 	Elastic *Elastic
 
+	// Penalty keeps keys away that go on after the limit denied them; nil: none. It is a limit of the
+	// algorithm stint.Penalty.
+	Penalty *stint.Limit
+
 	// Denial is the answer to a denied request; nil: the ordinary one.
 	Denial *denial.Denial
 

@@ -65,6 +65,12 @@ func apartBeside(s *stint.Spec, share *stint.Limit, nodes uint32) time.Duration 
 	return time.Duration(apart.Int64()) * time.Microsecond
 }
 
+// LongestPeriod returns the period of a limit, for windows of the calendar that of the longest.
+func LongestPeriod(l *stint.Limit) time.Duration {
+	s := l.Spec()
+	return longest(&s)
+}
+
 // longest returns the longest duration of a fixed window.
 func longest(s *stint.Spec) time.Duration {
 	const day = 24 * time.Hour

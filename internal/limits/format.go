@@ -13,6 +13,9 @@ func Format(l *stint.Limit) string {
 	if s.Algorithm == stint.Unlimited {
 		return "unlimited"
 	}
+	if s.Algorithm == stint.Penalty {
+		return formatPenalty(&s)
+	}
 	written := fmt.Sprintf("%s %d per ", s.Algorithm, s.Requests)
 	if s.Calendar != stint.NoPeriod {
 		written += fmt.Sprintf("calendar %s in %s", s.Calendar, s.Zone)

@@ -17,6 +17,9 @@ func algorithmHint(text string) string {
 		"sliding": "sliding_window", "sliding_window_counter": "sliding_window", "sliding_counter": "sliding_window",
 		"sliding_window_log": "sliding_log", "sliding_logs": "sliding_log", "log": "sliding_log", "rolling_window": "sliding_log",
 	}
+	if plain == "penalty" {
+		return "a penalty stands beside a limit: write penalty: {after: 3, ladder: [1m, 10m]} inside the rate_limit"
+	}
 	if ours := other[plain]; ours != "" {
 		return fmt.Sprintf("here it is called %q", ours)
 	}

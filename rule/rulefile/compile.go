@@ -49,6 +49,7 @@ type fileCompiler struct {
 	defaults  policy
 	rules     []*rule.Rule
 	borrowers []borrower
+	penalized []penalized
 	refused   bool // a rule had a fault; other rules may refer to it
 	compiler  *compiler
 	merge     bool
@@ -174,6 +175,7 @@ func (f *fileCompiler) top() {
 	if http != nil {
 		f.http(*http)
 	}
+	f.penalties()
 }
 
 // warn adds a warning about a line.

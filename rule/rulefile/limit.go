@@ -34,6 +34,7 @@ type limit struct {
 	denial    *denial.Denial
 	answers   *rule.Answers
 	elastic   *elastic
+	penalty   *penalty
 
 	limit   *stint.Limit
 	stored  *stint.Limit // limit enlarged by soft
@@ -76,7 +77,7 @@ func (l *limit) read() bool {
 		return false
 	}
 	l.limit, l.stored = made, made
-	return (l.elastic == nil || l.stretch()) && (l.soft == 0 || l.soften())
+	return (l.elastic == nil || l.stretch()) && (l.soft == 0 || l.soften()) && (l.penalty == nil || l.penalize())
 }
 
 // soften makes the larger limit of a rule with `soft`.
@@ -119,6 +120,7 @@ func (l *limit) words() strictyaml.Words {
 		"count":             l.readCount,
 		"statuses":          func(strictyaml.Value) {}, // read after count
 		"elastic":           l.readElastic,
+		"penalty":           l.readPenalty,
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*rule.Whole) },
 		"shard_by":          l.readShardBy,
 	}
