@@ -189,7 +189,7 @@ func TestRefusedSpecs(t *testing.T) {
 		{"time_zone", stint.Spec{Requests: 1, Calendar: stint.Day, FromFirst: true}},
 		{"time_zone", stint.Spec{Requests: 1, Calendar: stint.Year + 1}},
 		{"time_zone", stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Calendar: stint.Day}},
-		{"algorithm", stint.Spec{Algorithm: stint.Unlimited + 1}},
+		{"algorithm", stint.Spec{Algorithm: stint.Penalty + 1}},
 	} {
 		_, err := stint.NewLimit(test.spec)
 		var refused *stint.SpecError

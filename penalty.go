@@ -12,7 +12,9 @@ import (
 //
 //	Ask      passes unless a step is running. It charges nothing, whatever its cost is.
 //	Force    counts Cost denied tries. Tries during a step count nothing.
-//	Refund   changes nothing, as nothing was charged; nor does Settle.
+//	Settle   counts Cost denied tries of some time before, unless the key is untouched: then it was
+//	         reset meanwhile, and they are forgotten with the others.
+//	Refund   changes nothing, as nothing was charged.
 //	Reset    ends the step and forgets the level.
 //
 // Let

@@ -142,9 +142,13 @@ func (l *Limit) free(st *State, now Instant, cost uint64, undo *Decision) int64 
 
 // Settle ends the reservation of cost units by the take with decision undo. The units stay
 // charged, and the bucket refills as after any other take. It does nothing if the limit does not
-// reserve (see [Spec].Reserve) or the reservation has ended. Takes of one key in the same
+// reserve (see [Spec].Reserve) or the reservation has ended. A penalty counts cost denied tries
+// instead, unless its key is untouched. Takes of one key in the same
 // microsecond are one reservation of their sum, so settle or give back each take only once.
 func (l *Limit) Settle(st *State, now Instant, cost uint64, undo *Decision) Decision {
+	if l.spec.Algorithm == Penalty && cost > 0 && !l.Untouched(st, now) {
+		l.add(st, now, units(cost))
+	}
 	if l.spec.Reserve && l.most > 0 && cost > 0 && undo != nil {
 		l.turn(st, now)
 		l.free(st, now, cost, undo)

@@ -40,7 +40,8 @@ const (
 
 	// Settle ends the reservation of Cost units by the take that Undo answered: they
 	// stay charged. It changes nothing where the limit does not hold (see
-	// Spec.Reserve) or the reservation is over. Always allowed.
+	// Spec.Reserve) or the reservation is over. For a penalty it is a late Force: it
+	// counts Cost denied tries, unless the key was reset meanwhile. Always allowed.
 	Settle
 
 	// AskAtMost asks for the largest number of units from 1 to Cost that passes, which

@@ -30,6 +30,11 @@ func TestTraces(t *testing.T) {
 						t.Fatalf("line %d: %s", step.Line, wrong)
 					}
 					continue
+				case stint.Settle:
+					if wrong := step.Check(section.Limit.Settle(state, step.At, uint64(step.Cost), new(stint.Decision))); wrong != "" {
+						t.Fatalf("line %d: %s", step.Line, wrong)
+					}
+					continue
 				case stint.Reset:
 					section.Limit.Reset(state, step.At)
 					if wrong := step.Check(section.Limit.Test(state, step.At, 0)); wrong != "" {

@@ -45,6 +45,14 @@ func (s *Server) refuseListed(c *call, m *scratch) error {
 	return s.end(c, m, metadata.MD{}, status.Error(code, "This client is not served."))
 }
 
+// refusePenalized returns the error of a call that a penalty denied: RESOURCE_EXHAUSTED.
+func (s *Server) refusePenalized(c *call, m *scratch) error {
+	wait := m.Verdict.RetryAfter
+	m.fields.Wait(wait)
+	text := "Too many calls after the limit was reached. Wait " + string(web.AppendWait(nil, wait)) + " and try again."
+	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.ResourceExhausted, text, wait))
+}
+
 // failed applies the failure policy; nil means that the call passes.
 func (s *Server) failed(c *call, m *scratch, err error) error {
 	s.report(c, err)

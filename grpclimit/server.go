@@ -221,6 +221,9 @@ func (s *Server) enter(c *call, m *scratch, what request.Outcome, err error) err
 	if m.Verdict.Unmatched && !m.Verdict.Allowed {
 		return s.end(c, m, metadata.MD{}, status.Error(codes.ResourceExhausted, "No limit applies to this call, and such calls are refused."))
 	}
+	if m.Verdict.Penalized {
+		return s.refusePenalized(c, m)
+	}
 	var denied int
 	m.policies, denied = response.Policies(m.policies, &m.Verdict, s.presets, s.asker)
 	if response.StoreUnavailable(&m.Verdict) {

@@ -32,6 +32,19 @@ func (h *handler) refuseListed(w http.ResponseWriter, r *http.Request, s *scratc
 	write(w, r, &s.refusal)
 }
 
+// refusePenalized answers a request that a penalty denies.
+func (h *handler) refusePenalized(w http.ResponseWriter, r *http.Request, s *scratch) {
+	s.fields.Wait(s.Verdict.RetryAfter)
+	s.fields.Put(w.Header())
+	h.name(w, s)
+	if h.options.Denied != nil {
+		h.options.Denied(w, r, &s.Verdict)
+		return
+	}
+	h.refuser.Penalized(&s.refusal, r.Header["Accept"], &s.Verdict)
+	write(w, r, &s.refusal)
+}
+
 // refuseUnmatched answers a request to which no limit applies.
 func (h *handler) refuseUnmatched(w http.ResponseWriter, r *http.Request, s *scratch) {
 	if h.options.Denied != nil {

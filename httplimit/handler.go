@@ -130,6 +130,10 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 		h.refuseUnmatched(w, r, s)
 		return false
 	}
+	if s.Verdict.Penalized {
+		h.refusePenalized(w, r, s)
+		return false
+	}
 	var denied int
 	s.policies, denied = response.Policies(s.policies, &s.Verdict, h.presets, h.asker)
 	if s.Verdict.Allowed {

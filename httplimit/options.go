@@ -100,8 +100,8 @@ type Options struct {
 
 	// Denied, if not nil, writes the answer to a denied request instead of the middleware. It is
 	// called if a limit denied the request, even one with a denial of its own; if a list denied it
-	// (then the verdict has its name in Listed, and its status); or if a failure policy denied it
-	// (then the verdict is Degraded). The headers are set already; status and body are not. Denied
+	// (then the verdict has its name in Listed, and its status); if a penalty denied it (then the
+	// verdict is Penalized); or if a failure policy denied it (then the verdict is Degraded). The headers are set already; status and body are not. Denied
 	// must not keep the verdict.
 	Denied func(w http.ResponseWriter, r *http.Request, v *limiter.Verdict)
 }

@@ -23,9 +23,13 @@ func (v *Verdict) charged(yield func(i int, r *rule.Rule, d *stint.Decision)) {
 			continue
 		}
 		a := &v.Asked[n]
-		leader = t.Op.Asks() && t.Cost > 0 && a.Allowed && (t.Independent || whole)
-		if leader && (t.Borrows == 0 || !a.Over) {
-			yield(i, a.Rule, &a.Decision)
+		d := &a.Decision
+		if a.Penalized { // in shadow mode the limit is charged all the same
+			d = &v.call.Results[i]
+		}
+		leader = t.Op.Asks() && t.Cost > 0 && d.Allowed && (t.Independent || whole)
+		if leader && (t.Borrows == 0 || !d.Over) {
+			yield(i, a.Rule, d)
 		}
 	}
 }

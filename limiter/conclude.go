@@ -1,6 +1,10 @@
 package limiter
 
-import "stint"
+import (
+	"slices"
+
+	"stint"
+)
 
 // conclude combines the decisions of the limits into those of the descriptors and of the whole
 // call.
@@ -15,14 +19,17 @@ func (v *Verdict) conclude() {
 		case 0:
 		case 1:
 			a := &v.Asked[from]
-			v.Results[i].Rule, v.Results[i].Decision = a.Rule, a.shown()
+			v.Results[i].Rule, v.Results[i].Decision, v.Results[i].Penalized = a.Rule, a.shown(), a.Penalized && !a.shadow()
 		default:
 			v.some, v.which = v.some[:0], v.which[:0]
+			penalized := penalized(v.Asked[from:to])
 			for j := from; j < to; j++ {
-				v.gather(&v.Asked[j])
+				if a := &v.Asked[j]; a.Penalized && !a.shadow() || !penalized {
+					v.gather(a)
+				}
 			}
 			d, n := stint.Combine(v.some)
-			v.Results[i] = Result{Rule: v.which[n], Decision: d}
+			v.Results[i] = Result{Rule: v.which[n], Decision: d, Penalized: penalized}
 		}
 		from = to
 	}
@@ -30,8 +37,12 @@ func (v *Verdict) conclude() {
 	v.answerShared()
 	quotas, spent := v.quotas()
 	v.some, v.which = v.some[:0], v.which[:0]
+	v.Penalized = penalized(v.Asked)
 	for i := range v.Asked {
 		a := &v.Asked[i]
+		if v.Penalized && !a.Penalized {
+			continue // a penalty decides before limits
+		}
 		if !a.shadow() && (a.Allowed || spent == quotas || !v.isQuota(a)) {
 			v.gather(a)
 		}
@@ -39,6 +50,11 @@ func (v *Verdict) conclude() {
 	if d, n := stint.Combine(v.some); n >= 0 {
 		v.Decision, v.Rule = d, v.which[n]
 	}
+}
+
+// penalized reports whether the penalty of a limit denies, except in shadow mode.
+func penalized(asked []Asked) bool {
+	return slices.ContainsFunc(asked, func(a Asked) bool { return a.Penalized && !a.shadow() })
 }
 
 // gather adds the decision of a limit to v.some and v.which.

@@ -8,7 +8,10 @@ import (
 )
 
 // recorder is a store that records its takes, and answers as failure policies do.
-type recorder struct{ takes []stint.Take }
+type recorder struct {
+	takes  []stint.Take
+	denies bool
+}
 
 func (r *recorder) Decide(_ context.Context, call *stint.Call) error {
 	r.takes = r.takes[:0]
@@ -17,7 +20,7 @@ func (r *recorder) Decide(_ context.Context, call *stint.Call) error {
 	}
 	call.Results = call.Results[:0]
 	for range call.Takes {
-		call.Results = append(call.Results, stint.Decision{Allowed: true, Degraded: true, Limit: 3, Remaining: 2})
+		call.Results = append(call.Results, stint.Decision{Allowed: !r.denies, Degraded: true, Limit: 3, Remaining: 2})
 	}
 	return nil
 }

@@ -88,6 +88,10 @@ type Request struct {
 	// Quota puts all limits into quota mode: the request is denied only if all of them deny.
 	Quota bool
 
+	// Penalties asks the penalties of the limits too, in a look (all costs are 0), which otherwise
+	// asks limits alone. They deny nothing then; see Verdict.Penalty.
+	Penalties bool
+
 	// Debt denies a descriptor of cost 0, and the whole request, if its limit overdraws and has
 	// nothing remaining. Units of other limits that overdraw stay charged, as for any denied
 	// request. A limit with a Tally denies if more than the limit is used. False: a peek is always
@@ -152,6 +156,7 @@ type Limiter struct {
 	unknown       func(domain, keys string)
 	measured      atomic.Bool // whether any decision was measured
 	table         atomic.Pointer[rule.Table]
+	tries         tries
 }
 
 // New returns a limiter that decides by table and keeps its counts in store. A nil table matches
@@ -161,6 +166,7 @@ func New(store stint.Store, table *rule.Table, options Options) *Limiter {
 		store: store, observer: options.Observer, load: options.Load, catalog: options.Catalog,
 		secret: options.Secret, denyUnmatched: options.DenyUnmatched, unknown: options.Unknown,
 	}
+	l.tries.decide = l.reportTries
 	l.table.Store(table)
 	return l
 }
@@ -182,6 +188,8 @@ func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 // descriptor that matches no rule. If this is so for the whole request, Options.DenyUnmatched
 // denies it. If the store cannot decide, Decide returns an error; then v.Asked still lists the
 // rules that were asked, and nothing else in v has a meaning.
+//
+// A limit with a penalty denies the request while a step of it runs, see Asked.Penalized.
 //
 // Units taken from limits with `count: responses` are reserved, see Settle.
 //
@@ -206,6 +214,10 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	if err == nil {
 		if req.Debt && v.denyDebts() {
 			l.revoke(ctx, v)
+		}
+		if len(v.penalties) > 0 {
+			l.countDenied(ctx, v)
+			v.waitForAll()
 		}
 		v.conclude()
 		v.concludeAtMost(req)

@@ -34,6 +34,10 @@ type Verdict struct {
 	// Domain is the domain of the request.
 	Domain string
 
+	// Penalized means that a penalty denied the request: a client goes on after a limit denied it.
+	// RetryAfter is until the end of its step.
+	Penalized bool
+
 	// Results has the answer for each descriptor, in order.
 	Results []Result
 
@@ -56,6 +60,8 @@ type Verdict struct {
 	matched catalog.Matched // rules of the catalog that match
 	shared  []shared
 
+	penalties []penalty        // the penalties that were asked, whose takes come after those in taken
+	looks     bool             // Request.Penalties: penalties deny nothing
 	sources   []stint.Decision // decisions of sources
 	pools     []Asked          // limits that are not asked by themselves because they are sources, see dropPools
 	after     stint.Call       // refunds and settlements that follow the decision
@@ -80,6 +86,9 @@ type Result struct {
 
 	// Unmatched means that no limit and no list applies to the descriptor.
 	Unmatched bool
+
+	// Penalized means that a penalty of a limit denied it.
+	Penalized bool
 }
 
 // Asked is the answer of one limit.
@@ -88,6 +97,10 @@ type Asked struct {
 	Rule       *rule.Rule // nil for a limit in the request or its descriptor
 	Cost       uint32     // units asked for; of a request of at most its cost what was charged, if any
 	stint.Decision
+
+	// Penalized means that a step of the limit's penalty runs, which denies the request. The limit
+	// itself was not charged.
+	Penalized bool
 
 	dropped bool // another limit replaces it
 	tallied bool // the store was asked with a Tally
@@ -102,6 +115,8 @@ const (
 	apiSpace    = 'a' // for a rule of the catalog
 	capSpace    = 'e' // for the cap of an elastic limit
 	closedSpace = 'c'
+
+	penaltySpace = 'p' // for the penalty of a limit
 )
 
 // unmatched is the decision if no limit applies.
@@ -113,7 +128,8 @@ func (v *Verdict) reset(req *Request) {
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.sources = v.keys[:0], v.ends[:0], v.taken[:0], v.sources[:0]
-	v.pools, v.shared = v.pools[:0], v.shared[:0]
+	v.pools, v.shared, v.penalties = v.pools[:0], v.shared[:0], v.penalties[:0]
+	v.Penalized, v.looks = false, req.Penalties
 	v.reserved, v.undone, v.Unmatched, v.quota, v.denyPeeks = false, false, false, req.Quota, req.Debt
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	v.Results = slices.Grow(v.Results, len(req.Descriptors))
@@ -241,6 +257,7 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 			v.takeRule(i, t, d.Entries, l.load)
 		}
 	}
+	v.addPenalties(req)
 	if rules != nil {
 		v.matched.Release()
 	}
@@ -371,7 +388,7 @@ func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) erro
 		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, explainAtMost(req, err))
 	}
 	passed := v.passed()
-	for i := range v.call.Results {
+	for i := range v.taken {
 		if v.taken[i] < 0 {
 			v.sources = append(v.sources, v.call.Results[i])
 			continue
@@ -393,6 +410,7 @@ func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) erro
 		}
 		v.reserved = v.reserved || a.Rule.Answers != nil && charged && a.Allowed && a.Cost > 0
 	}
+	v.readPenalties()
 	return nil
 }
 

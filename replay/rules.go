@@ -68,6 +68,9 @@ func newRulesDecider(opts *Options) (*rulesDecider, error) {
 		if r.Elastic != nil {
 			d.states.kinds[r.Elastic.Cap] = &kind{limits: d.variants(r, r.Elastic.Cap)}
 		}
+		if r.Penalty != nil { // the same in all columns, but only the first counts tries
+			d.states.kinds[r.Penalty] = &kind{limits: slices.Repeat([]*stint.Limit{r.Penalty}, 1+len(d.compared)), shadow: r.Shadow}
+		}
 	}
 	d.limiter = limiter.New(d.states, d.table, limiter.Options{})
 	d.tally = newTally(1+len(d.compared), ruleColumn)

@@ -59,7 +59,7 @@ func newStates(columns int) *states {
 	return &states{names: text.NewInterner(), kinds: map[*stint.Limit]*kind{}, stored: stateTable{columns: columns}}
 }
 
-var errOps = errors.New("replay: its store supports only Ask, Settle and Refund")
+var errOps = errors.New("replay: its store supports only Ask, Settle, Refund, and Force of penalties")
 
 // Decide decides the call in every column. The results are those of the first column.
 func (s *states) Decide(_ context.Context, call *stint.Call) error {
@@ -95,7 +95,7 @@ func (s *states) Decide(_ context.Context, call *stint.Call) error {
 	return nil
 }
 
-// end executes a call of Refunds and Settles.
+// end executes a call of Refunds and Settles, or one that counts denied tries of penalties.
 func (s *states) end(call *stint.Call) error {
 	for i := range call.Takes {
 		t := &call.Takes[i]
@@ -106,6 +106,10 @@ func (s *states) end(call *stint.Call) error {
 			call.Results[i] = limit.Refund(st, call.At, uint64(t.Cost), t.Undo)
 		case stint.Settle:
 			call.Results[i] = limit.Settle(st, call.At, uint64(t.Cost), t.Undo)
+		case stint.Force: // of a penalty
+			call.Results[i] = limit.Force(st, call.At, uint64(t.Cost))
+		case stint.Ask: // of a penalty, after a Force
+			call.Results[i] = limit.Test(st, call.At, uint64(t.Cost))
 		default:
 			return errOps
 		}

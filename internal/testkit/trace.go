@@ -43,7 +43,7 @@ type TraceStep struct {
 	Line      int
 	At        stint.Instant
 	Key       stint.Key
-	Op        stint.Op // Ask, Force or Reset
+	Op        stint.Op // Ask, Force, Settle or Reset
 	Cost      uint32
 	Allow     bool
 	Remaining int64 // -1 without an expectation
@@ -198,10 +198,12 @@ func readStep(words []string) (TraceStep, error) {
 	case "allow", "deny":
 	case "force":
 		step.Op = stint.Force
+	case "settle":
+		step.Op = stint.Settle
 	case "reset":
 		step.Op = stint.Reset
 	default:
-		return step, fmt.Errorf("verdict %q is none of allow, deny, force, reset", words[3])
+		return step, fmt.Errorf("verdict %q is none of allow, deny, force, settle, reset", words[3])
 	}
 	step.At, step.Key, step.Allow = TraceZero.Add(after), stint.Key(words[1]), words[3] != "deny"
 	for _, word := range words[4:] {
@@ -232,6 +234,15 @@ func duration(value string) (time.Duration, error) {
 		return stint.Never, nil
 	}
 	return time.ParseDuration(value)
+}
+
+// Take returns the step as a take under a limit.
+func (s *TraceStep) Take(limit *stint.Limit) stint.Take {
+	t := stint.Take{Key: s.Key, Limit: limit, Cost: s.Cost, Op: s.Op}
+	if s.Op == stint.Settle {
+		t.Undo = new(stint.Decision)
+	}
+	return t
 }
 
 // Check returns the difference of a decision from the step, "" if there is none.

@@ -113,6 +113,14 @@ func (m *Message) AppendPlainProblem(dst []byte, status int, title string) []byt
 	return append(m.problem(append(dst, '"'), status, stint.Never), '}')
 }
 
+// AppendCodedProblem appends the problem details of a refusal without a registered type, with the
+// code as a member of its own, and how long to wait in its text.
+func (m *Message) AppendCodedProblem(dst []byte, status int, title string, retry time.Duration) []byte {
+	dst = append(append(append(dst, untyped...), '"'), escape(title)...)
+	dst = append(m.problem(append(dst, '"'), status, retry), `,"code":"`...)
+	return append(append(dst, m.code...), `"}`...)
+}
+
 func (m *Message) problem(dst []byte, status int, retry time.Duration) []byte {
 	dst = strconv.AppendInt(append(dst, `,"status":`...), int64(status), 10)
 	dst = m.appendText(append(dst, `,"detail":"`...), retry)

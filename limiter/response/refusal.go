@@ -18,7 +18,7 @@ const RetryUnavailable = time.Second
 
 // The default code and messages of a refusal by a limit.
 const (
-	DefaultCode         = "rate_limited"
+	DefaultCode         = string(limiter.ReasonRateLimited)
 	DefaultMessage      = "Request quota exceeded. Wait {wait} and try again."
 	DefaultNeverMessage = "Request quota exceeded. The limit never allows this request."
 )
@@ -62,7 +62,7 @@ type Refuser struct {
 	status int
 	reset  web.Reset
 
-	denied, unknown, unavailable, listed, unmatched *web.Message
+	denied, unknown, unavailable, listed, unmatched, penalized *web.Message
 }
 
 // NewRefuser returns a Refuser with this text.
@@ -71,10 +71,12 @@ func NewRefuser(w RefusalText) *Refuser {
 		status: cmp.Or(w.Status, http.StatusTooManyRequests), reset: w.Reset,
 		denied: web.NewMessage(cmp.Or(w.Code, DefaultCode), cmp.Or(w.Message, DefaultMessage),
 			cmp.Or(w.Never, DefaultNeverMessage)),
-		unknown:     web.NewMessage("unidentified", "", "The sender of this request is unknown."),
-		listed:      web.NewMessage("denied", "", "This client is not served."),
-		unmatched:   web.NewMessage("unmatched", "", "No limit applies to this request, and such requests are refused."),
-		unavailable: web.NewMessage("limit_unavailable", "The limit could not be asked. Wait {wait} and try again.", ""),
+		unknown: web.NewMessage("unidentified", "", "The sender of this request is unknown."),
+		penalized: web.NewMessage(string(limiter.ReasonPenalized), "Too many requests after the limit was reached. Wait {wait} and try again.",
+			"Too many requests after the limit was reached."),
+		listed:      web.NewMessage(string(limiter.ReasonDenied), "", "This client is not served."),
+		unmatched:   web.NewMessage(string(limiter.ReasonUnmatched), "", "No limit applies to this request, and such requests are refused."),
+		unavailable: web.NewMessage(string(limiter.ReasonUnavailable), "The limit could not be asked. Wait {wait} and try again.", ""),
 	}
 }
 
@@ -104,6 +106,20 @@ func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, polici
 // Listed makes the refusal of a request that a deny list matched.
 func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict) {
 	plainRefusal(r, accept, f.listed, v.Listed.Status)
+}
+
+// Penalized makes the refusal of a request that a penalty denied: 429, whatever the rule's own denial
+// is, with the end of the step as its renewal.
+func (f *Refuser) Penalized(r *Refusal, accept []string, v *limiter.Verdict) {
+	const status = http.StatusTooManyRequests
+	*r = Refusal{Status: status, Body: r.Body[:0]}
+	if web.PrefersProblem(accept) {
+		r.Media, r.Body = web.Problem, f.penalized.AppendCodedProblem(r.Body, status, http.StatusText(status), v.RetryAfter)
+		return
+	}
+	until := v.Decision
+	until.ResetAfter = v.RetryAfter
+	r.Media, r.Body = web.JSON, f.penalized.AppendEnvelope(r.Body, &until, f.reset)
 }
 
 // Unmatched makes the refusal of a request to which no limit applies.

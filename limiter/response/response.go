@@ -145,14 +145,4 @@ func DenialNumbers(p *web.Policy) denial.Numbers {
 
 // StoreUnavailable reports whether a failure policy denied the request since the store could not
 // decide. A denial by a limit, or by this node's share of one, is none.
-func StoreUnavailable(v *limiter.Verdict) bool {
-	if v.Allowed || !v.Degraded {
-		return false
-	}
-	for i := range v.Asked {
-		if a := &v.Asked[i]; a.Rule == v.Rule && a.Degraded && !a.Allowed {
-			return a.Rule == nil || a.Rule.Local == nil
-		}
-	}
-	return false
-}
+func StoreUnavailable(v *limiter.Verdict) bool { return v.Reason() == limiter.ReasonUnavailable }

@@ -17,14 +17,14 @@ func appendVerdict(dst []byte, v *limiter.Verdict, atMost bool) []byte {
 		listed = v.Listed.Name
 	}
 	dst = appendDecision(dst, nameOf(v.Rule, listed), &v.Decision, atMost)
-	dst = appendUnmatched(dst, v.Unmatched)
+	dst = appendReason(appendUnmatched(dst, v.Unmatched), v.Reason())
 	dst = append(dst, `,"results":[`...)
 	for i := range v.Results {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = appendDecision(dst, nameOf(v.Results[i].Rule, listed), &v.Results[i].Decision, atMost)
-		dst = appendUnmatched(dst, v.Results[i].Unmatched)
+		dst = appendReason(appendUnmatched(dst, v.Results[i].Unmatched), v.ReasonOf(i))
 		dst = append(dst, '}')
 	}
 	return append(dst, "]}\n"...)
@@ -36,6 +36,14 @@ func appendUnmatched(dst []byte, unmatched bool) []byte {
 		return dst
 	}
 	return append(dst, `,"matched":false`...)
+}
+
+// appendReason appends the member reason of a denial.
+func appendReason(dst []byte, reason limiter.Reason) []byte {
+	if reason == "" {
+		return dst
+	}
+	return append(append(append(dst, `,"reason":"`...), reason...), '"')
 }
 
 // nameOf returns the name of the rule or list that decided; "" if none did.

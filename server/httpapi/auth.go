@@ -224,6 +224,12 @@ func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []str
 		a.refuser.Unmatched(&w.refusal, accept)
 		return false
 	}
+	if v.Penalized {
+		w.fields.Wait(v.RetryAfter)
+		resp.setAll(&w.fields)
+		a.refuser.Penalized(&w.refusal, accept, v)
+		return false
+	}
 	var denied int
 	w.policies, denied = response.Policies(w.policies, v, a.presets, a.names)
 	switch {

@@ -93,11 +93,11 @@ var replies = []struct {
 	},
 	{
 		"denied", "0s", fmt.Sprintf(short, "user", "42", 1),
-		once(`{"allowed":false,"rule":"api/user","limit":5,"remaining":0,"retry_after_ms":200,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false`),
+		once(`{"allowed":false,"rule":"api/user","limit":5,"remaining":0,"retry_after_ms":200,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited"`),
 	},
 	{
 		"rounded up", "100us", fmt.Sprintf(short, "user", "42", 1),
-		once(`{"allowed":false,"rule":"api/user","limit":5,"remaining":0,"retry_after_ms":200,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false`),
+		once(`{"allowed":false,"rule":"api/user","limit":5,"remaining":0,"retry_after_ms":200,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited"`),
 	},
 	{
 		"look", "0s", fmt.Sprintf(short, "user", "42", 0),
@@ -105,7 +105,7 @@ var replies = []struct {
 	},
 	{
 		"never", "0s", fmt.Sprintf(short, "user", "7", 6),
-		once(`{"allowed":false,"rule":"api/user","limit":5,"remaining":5,"retry_after_ms":-1,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false`),
+		once(`{"allowed":false,"rule":"api/user","limit":5,"remaining":5,"retry_after_ms":-1,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited"`),
 	},
 	{
 		"unmatched", "0s", fmt.Sprintf(short, "nobody", "7", 1), nothing + alone + `,"results":[` + nothing + alone + "}]}\n",
@@ -115,7 +115,7 @@ var replies = []struct {
 	},
 	{
 		"denied by a list", "0s", fmt.Sprintf(short, "user", "mallory", 1),
-		once(`{"allowed":false,"rule":"api/deny#1","limit":0,"remaining":0,"retry_after_ms":-1,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false`),
+		once(`{"allowed":false,"rule":"api/deny#1","limit":0,"remaining":0,"retry_after_ms":-1,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false,"reason":"denied"`),
 	},
 	{
 		"unknown domain", "0s", `{"domain":"other","descriptors":[{"entries":[{"key":"user","value":"42"}]},{"entries":[{"key":"k","value":""}]}]}`,
@@ -131,7 +131,7 @@ var replies = []struct {
 	},
 	{
 		"held for a while", "99500us", fmt.Sprintf(short, "queue", "q", 1),
-		once(`{"allowed":false,"rule":"api/queue","limit":2,"remaining":0,"retry_after_ms":1,"reset_after_ms":101,"delay_ms":0,"degraded":false,"over":false`),
+		once(`{"allowed":false,"rule":"api/queue","limit":2,"remaining":0,"retry_after_ms":1,"reset_after_ms":101,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited"`),
 	},
 	{
 		"held at last", "500us", fmt.Sprintf(short, "queue", "q", 1),
@@ -151,7 +151,7 @@ var replies = []struct {
 	},
 	{
 		"at most, denied", "0s", atMost("user", "most", 2000),
-		once(`{"allowed":false,"charged":0,"rule":"api/user","limit":5,"remaining":0,"retry_after_ms":200,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false`),
+		once(`{"allowed":false,"charged":0,"rule":"api/user","limit":5,"remaining":0,"retry_after_ms":200,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited"`),
 	},
 	{
 		"at most, exempt", "0s", atMost("user", "root", 9),
@@ -164,9 +164,9 @@ var replies = []struct {
 	{
 		"two as one", "0s",
 		`{"domain":"api","cost":2,"descriptors":[{"entries":[{"key":"user","value":"8"}]},{"entries":[{"key":"user","value":"8"},{"key":"path","value":"/login"}],"cost":3}]}`,
-		`{"allowed":false,"rule":"log\"in","limit":2,"remaining":2,"retry_after_ms":-1,"reset_after_ms":59900,"delay_ms":0,"degraded":false,"over":false,"results":[` +
+		`{"allowed":false,"rule":"log\"in","limit":2,"remaining":2,"retry_after_ms":-1,"reset_after_ms":59900,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited","results":[` +
 			`{"allowed":true,"rule":"api/user","limit":5,"remaining":5,"retry_after_ms":0,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false},` +
-			`{"allowed":false,"rule":"log\"in","limit":2,"remaining":2,"retry_after_ms":-1,"reset_after_ms":59900,"delay_ms":0,"degraded":false,"over":false}]}` + "\n",
+			`{"allowed":false,"rule":"log\"in","limit":2,"remaining":2,"retry_after_ms":-1,"reset_after_ms":59900,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited"}]}` + "\n",
 	},
 	{
 		"a limit in the request", "0s", `{"key":"user:42","limit":{"algorithm":"token_bucket","requests":5,"per":"1s","burst":5},"cost":5}`,
@@ -174,7 +174,7 @@ var replies = []struct {
 	},
 	{
 		"the same, known", "0s", `{"key":"user:42","limit":{"algorithm":"token_bucket","requests":5,"per":"1s","burst":5},"cost":5}`,
-		once(`{"allowed":false,"rule":"","limit":5,"remaining":0,"retry_after_ms":1000,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false`),
+		once(`{"allowed":false,"rule":"","limit":5,"remaining":0,"retry_after_ms":1000,"reset_after_ms":1000,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited"`),
 	},
 	{
 		"another algorithm is another bucket", "0s", `{"key":"user:42","limit":{"requests":5,"per":"1m"}}`,
@@ -182,7 +182,7 @@ var replies = []struct {
 	},
 	{
 		"nothing may pass", "0s", `{"key":"k","limit":{"algorithm":"sliding_log","requests":0,"per":"1m"}}`,
-		once(`{"allowed":false,"rule":"","limit":0,"remaining":0,"retry_after_ms":-1,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false`),
+		once(`{"allowed":false,"rule":"","limit":0,"remaining":0,"retry_after_ms":-1,"reset_after_ms":0,"delay_ms":0,"degraded":false,"over":false,"reason":"rate_limited"`),
 	},
 	{
 		"unlimited in the request", "0s", `{"key":"k","limit":{"unlimited":true}}`, once(nothing),

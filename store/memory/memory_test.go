@@ -42,7 +42,7 @@ func TestTraces(t *testing.T) {
 		t.Run(section.Name, func(t *testing.T) {
 			s := New(Options{})
 			for _, step := range section.Steps {
-				call := stint.Call{At: step.At, Takes: []stint.Take{{Key: step.Key, Limit: section.Limit, Cost: step.Cost, Op: step.Op}}}
+				call := stint.Call{At: step.At, Takes: []stint.Take{step.Take(section.Limit)}}
 				if err := s.Decide(context.Background(), &call); err != nil {
 					t.Fatal(err)
 				}

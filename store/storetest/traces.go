@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"stint"
 	"stint/internal/testkit"
 )
 
@@ -19,7 +18,7 @@ func traces(t *testing.T, o Options) {
 		t.Run(section.Name, func(t *testing.T) {
 			s := start(t, o)
 			for _, step := range section.Steps {
-				d := s.decide(step.At, stint.Take{Key: step.Key, Limit: section.Limit, Cost: step.Cost, Op: step.Op})[0]
+				d := s.decide(step.At, step.Take(section.Limit))[0]
 				if wrong := step.Check(d); wrong != "" {
 					t.Fatalf("line %d: %s", step.Line, wrong)
 				}

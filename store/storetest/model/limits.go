@@ -65,7 +65,7 @@ func randomPenalty(r *rand.Rand) stint.Spec {
 	return stint.Spec{
 		Algorithm: stint.Penalty, Requests: pick[uint32](r, 1, 1, 2, 3, 10, stint.MaxCost), Per: per,
 		Ladder: pick(r, "10ms", "1s", "1s 10s 1m", "1m 10m 1h 24h", "10ms 11ms 12ms 13ms 14ms 15ms 16ms 17ms 18ms 19ms 20ms 21ms 22ms 23ms 24ms 8784h"),
-		Decay: pick(r, per, time.Minute, time.Hour, stint.MaxPer), Jitter: pick[uint32](r, 0, 100_000, 333_333, 1_000_000),
+		Decay:  pick(r, per, time.Minute, time.Hour, stint.MaxPer), Jitter: pick[uint32](r, 0, 100_000, 333_333, 1_000_000),
 	}
 }
 

@@ -101,6 +101,12 @@ kinds.p = {
     st.n, st.written = counted * LEVELS + level, at
   end,
   sub = function() end,
+  -- settle counts tries of some time before, unless the key was reset meanwhile.
+  settle = function(l, st, now, tries)
+    if penalty_expiry(l, st) > now then
+      l.kind.add(l, st, now, min(tries, UNITS))
+    end
+  end,
   dated = function()
     return 0
   end,
