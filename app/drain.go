@@ -32,6 +32,7 @@ func (a *App) shutdown(ctx context.Context) {
 		system.Wait(ctx, a.config.DrainDelay)
 	}
 	a.drain(ctx)
+	a.limiter.ReportTries()
 	if a.cancel != nil {
 		a.cancel()
 	}

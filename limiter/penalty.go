@@ -153,7 +153,7 @@ func (l *Limiter) countDenied(ctx context.Context, v *Verdict) {
 // tries are the denied tries that are not counted in the store yet. The zero value is empty. It is
 // safe for concurrent use.
 type tries struct {
-	decide func(*stint.Call) // counts them
+	decide func(*stint.Call) error // counts them
 
 	mu      sync.Mutex
 	waiting map[stint.Key]stint.Take // by the key of the penalty; the cost is the number of tries
@@ -197,7 +197,7 @@ func (g *tries) take(t *stint.Take) (late stint.Take, ok bool) {
 	return late, ok
 }
 
-// report counts all gathered tries.
+// report counts all gathered tries. After an error the others are not counted: the store is away.
 func (g *tries) report() {
 	g.mu.Lock()
 	waiting := g.waiting
@@ -205,13 +205,16 @@ func (g *tries) report() {
 	g.mu.Unlock()
 	var call stint.Call
 	for _, t := range waiting {
-		if call.Takes = append(call.Takes, t); len(call.Takes) == maxReport {
-			g.decide(&call)
-			call.Takes = call.Takes[:0]
+		if call.Takes = append(call.Takes, t); len(call.Takes) < maxReport {
+			continue
 		}
+		if g.decide(&call) != nil {
+			return
+		}
+		call.Takes = call.Takes[:0]
 	}
 	if len(call.Takes) > 0 {
-		g.decide(&call)
+		_ = g.decide(&call)
 	}
 }
 
@@ -222,9 +225,9 @@ func (l *Limiter) ReportTries() { l.tries.report() }
 // reportTimeout bounds a report, which no client waits for.
 const reportTimeout = time.Second
 
-// reportTries counts tries in the store. On an error they are not counted.
-func (l *Limiter) reportTries(call *stint.Call) {
+// reportTries counts tries in the store.
+func (l *Limiter) reportTries(call *stint.Call) error {
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()
-	_ = l.store.Decide(ctx, call)
+	return l.store.Decide(ctx, call)
 }

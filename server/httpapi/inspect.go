@@ -28,13 +28,14 @@ type inspected struct {
 	Shadow     bool        `json:"shadow"`
 	Config     limitAnswer `json:"config"`
 	policyAnswer
-	Lent         *lentAnswer   `json:"lent,omitempty"`
-	Leases       *leasesAnswer `json:"leases,omitempty"`
-	Limit        *int64        `json:"limit"`
-	Used         *int64        `json:"used"`
-	Remaining    *int64        `json:"remaining"`
-	ResetAfterMS int64         `json:"reset_after_ms"`
-	Degraded     bool          `json:"degraded"`
+	Lent         *lentAnswer      `json:"lent,omitempty"`
+	Leases       *leasesAnswer    `json:"leases,omitempty"`
+	Penalized    *penalizedAnswer `json:"penalized,omitempty"`
+	Limit        *int64           `json:"limit"`
+	Used         *int64           `json:"used"`
+	Remaining    *int64           `json:"remaining"`
+	ResetAfterMS int64            `json:"reset_after_ms"`
+	Degraded     bool             `json:"degraded"`
 }
 
 // resetAnswer is the answer to POST /v1/reset.
@@ -53,6 +54,7 @@ type resetLimit struct {
 func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	k, f := a.read(r)
 	if f == nil {
+		k.question.req.Penalties = true
 		f = a.ask(r, k)
 	}
 	if f != nil {
@@ -63,6 +65,9 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	answer := inspectAnswer{Limits: make([]inspected, 0, len(v.Asked)), Unmatched: unmatched(v)}
 	for i := range v.Asked {
 		one := inspectedOf(&v.Asked[i], k.question.limit, v.Sources(i))
+		if d, asked := v.Penalty(i); asked && !d.Degraded {
+			one.Penalized = penalizedOf(&d)
+		}
 		if t := v.Take(i); t != nil && t.Coordination() == stint.Leased && a.options.Leases != nil {
 			store, here := a.options.Leases(t)
 			one.Leases = leasesOf(r.Context(), store, t, v.Asked[i].At, here)
