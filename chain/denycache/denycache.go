@@ -180,8 +180,11 @@ func (s *Store) Forget() {
 // Decide decides the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if !cacheable(call) {
-		defer s.changed(call)
-		return s.inner.Decide(ctx, call)
+		answered := false
+		defer func() { s.changed(call, answered) }() // also after a panic
+		err := s.inner.Decide(ctx, call)
+		answered = err == nil
+		return err
 	}
 	var a ask
 	if known, err := s.recall(ctx, call, &a); known || err != nil {
@@ -240,9 +243,9 @@ func lasting(limit *stint.Limit) bool {
 	return !spec.Reserve && !spec.Overdraw && !spec.CountDenied && !spec.StartUsedUp && !spec.CarryDebt
 }
 
-// changed drops the keys of a call that the store decided, or may have decided. It notifies the
-// other processes of keys to which units may have been given back.
-func (s *Store) changed(call *stint.Call) {
+// changed drops the keys of a call that the store decided, or may have decided if it has not
+// answered. It notifies the other processes of keys to which units may have been given back.
+func (s *Store) changed(call *stint.Call, answered bool) {
 	held := s.records.Load() > 0
 	for i := range call.Takes {
 		t := &call.Takes[i]
@@ -254,10 +257,17 @@ func (s *Store) changed(call *stint.Call) {
 		case !t.Op.Asks() && mayGiveBack(t):
 			s.forget(h)
 			s.notify(h)
+		case answered && sameStep(t, &call.Results[i]):
 		case held:
 			s.dropCharged(h)
 		}
 	}
+}
+
+// sameStep reports whether what is cached about a penalty stays right after a take: a try was counted
+// and no step runs, so that its key still passes.
+func sameStep(t *stint.Take, d *stint.Decision) bool {
+	return t.Limit.Algorithm() == stint.Penalty && t.Op != stint.Reset && d.Remaining > 0
 }
 
 // mayGiveBack reports whether a take that does not ask can make a cached denial wrong.
