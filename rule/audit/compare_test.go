@@ -112,7 +112,16 @@ func TestCompare(t *testing.T) {
 			"anew: u: by y, and not by x: renamed, and the name is part of the key: each has up to 10 again, once",
 		}},
 		"shadow off": {"- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", limit("u", ten), []string{"stricter: u: shadow_mode: true -> false"}},
-		"shadow on":  {limit("u", ten), "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", []string{"looser: u: shadow_mode: false -> true"}},
+		"a penalty": {limit("u", ten), limit("u", ten+", penalty: {after: 3, ladder: [1m, 1h]}"), []string{
+			"stricter: u: penalty after 3 denied per 1m: 1m 1h, decay 1d: keeps away who goes on",
+		}},
+		"no penalty": {limit("u", ten+", penalty: {after: 3, ladder: [1m]}"), limit("u", ten), []string{
+			"looser: u: no penalty after 3 denied per 1m: 1m, decay 1d any more",
+		}},
+		"another penalty": {limit("u", ten+", penalty: {after: 3, ladder: [1m]}"), limit("u", ten+", penalty: {after: 3, ladder: [2m]}"), []string{
+			"other: u: penalty after 3 denied per 1m: 1m, decay 1d -> penalty after 3 denied per 1m: 2m, decay 1d",
+		}},
+		"shadow on": {limit("u", ten), "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", []string{"looser: u: shadow_mode: false -> true"}},
 		"one in shadow is new": {limit("v", ten), limit("v", ten) + "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", []string{
 			"other: u: now limited by d/u: fixed_window 10 per 1m, shadow",
 		}},

@@ -33,6 +33,7 @@ var Kinds = []Kind{
 	{"rounded-rate", Warning, "The time for one request is rounded to whole microseconds, which lowers the rate by more than 1 %.", "Choose a rate that divides evenly, or a window algorithm."},
 	{"large-log", Warning, "The state of one key of a sliding_log may be larger than 64 KiB.", "Use a sliding_window with blocks."},
 	{"unseen-answers", Warning, "A limit counts responses, but no caller reports responses to it.", "Use the middleware, or count requests."},
+	{"account-lockout", Warning, "A limit has a penalty and counts by an account alone, so others can shut its owner out: they only need to know the name.", "Count by the pair of account and address, or of account and device."},
 	{"denial-in-shadow", Warning, "A limit in shadow mode has a denial, which no client ever receives.", "Remove one of the two."},
 
 	{"action-without-rule", Warning, "The actions of an element produce descriptors that no rule matches.", "The keys of the actions, in their order, are the keys of nested descriptors."},

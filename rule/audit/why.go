@@ -23,6 +23,7 @@ const (
 	whyStatuses  = "some responses are charged that were not, others no longer are"
 	whyNodes     = "the limit stays; how exactly the nodes agree on it changes, see --modes"
 	whyMemory    = "the limit stays; how many keys a node holds in memory changes"
+	whyPenalty   = "the limit stays; who goes on after it denied is kept away after other tries or for another time"
 	whyShare     = "each node admits as much as before"
 	whyReplaces  = "different limits than before are dropped where this one applies"
 	whyShadow    = "a limit in shadow mode denies nobody"
