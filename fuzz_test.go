@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/testkit"
+	"stint/internal/testkit/trace"
 )
 
 // FuzzState decodes arbitrary bytes. A decoded state must encode to the same state, and every
@@ -69,7 +69,7 @@ func FuzzTrace(f *testing.F) {
 	f.Add("limit leaky_bucket requests=10 per=1s max_wait=1s\nlimit fixed_window align=first\nlimit sliding_window blocks=7")
 	f.Add("limit token_bucket refill=step requests=4294967296")
 	f.Fuzz(func(t *testing.T, text string) {
-		sections, err := testkit.ReadTrace("fuzz", bytes.NewReader([]byte(text)))
+		sections, err := trace.Read("fuzz", bytes.NewReader([]byte(text)))
 		if err != nil {
 			return
 		}

@@ -25,9 +25,9 @@ var (
 	internalBudget  = budget{"folders in internal", 12, 12, "helpers stand together by noun"}
 )
 
-// rootLines is the hard budget of the root package. It has all algorithms, how units are lent, and
-// how a state is migrated to other numbers, because they share one state.
-const rootLines = 2800
+// rootLines is the hard budget of the root package. It has all algorithms and penalties, how units
+// are lent, and how a state is migrated to other numbers, because they share one state.
+const rootLines = 3000
 
 // size is a measured size with its budget.
 type size struct {

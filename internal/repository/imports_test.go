@@ -120,7 +120,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/audit"},
-		[]string{".", "migrate", "rule", "rule/action", "rule/denial", "internal/..."},
+		[]string{".", "migrate", "rule", "rule/action", "rule/denial", "rule/penalty", "internal/..."},
 		"who looks for mistakes in rules reads them as they decide, and decides nothing",
 	},
 	{
@@ -135,8 +135,13 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/rulefile"},
-		[]string{".", "rule", "rule/action", "rule/denial", "rule/token", "internal/..."},
+		[]string{".", "rule", "rule/action", "rule/denial", "rule/penalty", "rule/token", "internal/..."},
 		"rule files depend on bytes only, so that a file can be checked without a store or a server",
+	},
+	{
+		[]string{"rule/penalty"},
+		[]string{".", "rule", "rule/action", "internal/..."},
+		"whom a penalty keeps away follows from the entries of its rule",
 	},
 	{
 		[]string{"rule/*"},

@@ -113,10 +113,10 @@ func TestCompare(t *testing.T) {
 		}},
 		"shadow off": {"- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", limit("u", ten), []string{"stricter: u: shadow_mode: true -> false"}},
 		"a penalty": {limit("u", ten), limit("u", ten+", penalty: {after: 3, ladder: [1m, 1h]}"), []string{
-			"stricter: u: penalty after 3 denied per 1m: 1m 1h, decay 1d: keeps away who goes on",
+			"stricter: u: penalty: false -> true",
 		}},
 		"no penalty": {limit("u", ten+", penalty: {after: 3, ladder: [1m]}"), limit("u", ten), []string{
-			"looser: u: no penalty after 3 denied per 1m: 1m, decay 1d any more",
+			"looser: u: penalty: true -> false",
 		}},
 		"another penalty": {limit("u", ten+", penalty: {after: 3, ladder: [1m]}"), limit("u", ten+", penalty: {after: 3, ladder: [2m]}"), []string{
 			"other: u: penalty after 3 denied per 1m: 1m, decay 1d -> penalty after 3 denied per 1m: 2m, decay 1d",

@@ -166,7 +166,10 @@ func (d *difference) modes() {
 	d.flag("shadow_mode", d.was.Shadow, d.is.Shadow, Looser)
 	d.flag("quota_mode", d.was.Quota, d.is.Quota, Looser)
 	d.flag("overdraw", d.was.Limit.Spec().Overdraw, d.is.Limit.Spec().Overdraw, Stricter)
-	d.penalties()
+	d.flag("penalty", d.was.Penalty != nil, d.is.Penalty != nil, Stricter)
+	if was, is := d.was.Penalty, d.is.Penalty; was != nil && is != nil && limits.Format(was) != limits.Format(is) {
+		d.other(whyPenalty, "%s -> %s", limits.Format(was), limits.Format(is))
+	}
 	switch was, is := d.was.Answers, d.is.Answers; {
 	case sameAnswers(d.was, d.is):
 	case was == nil:
@@ -185,19 +188,6 @@ func (d *difference) modes() {
 		}
 		d.add(effect, "statuses: %v -> %v", was, is)
 		d.because(effect, whyStatuses)
-	}
-}
-
-// penalties compares the penalties.
-func (d *difference) penalties() {
-	switch was, is := d.was.Penalty, d.is.Penalty; {
-	case was == nil && is == nil:
-	case was == nil:
-		d.add(Stricter, "%s: keeps away who goes on", limits.Format(is))
-	case is == nil:
-		d.add(Looser, "no %s any more", limits.Format(was))
-	case limits.Format(was) != limits.Format(is):
-		d.other(whyPenalty, "%s -> %s", limits.Format(was), limits.Format(is))
 	}
 }
 

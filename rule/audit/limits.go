@@ -7,6 +7,7 @@ import (
 	"stint"
 	"stint/internal/text"
 	"stint/rule"
+	"stint/rule/penalty"
 )
 
 // maxLogBytes is the size of the state of one sliding_log key above which large-log is reported.
@@ -77,23 +78,14 @@ func (a *auditor) policies(r *rule.Rule) {
 	if r.Denial != nil && r.Shadow {
 		a.find("denial-in-shadow", ruleAt(r), r.Name, "it has a denial, but in shadow mode it denies nobody", "remove one of the two, unless the mode is to end soon")
 	}
-	if r.Penalty != nil {
-		a.lockout(r)
+	if id := penalty.IdentityOf(r, a.domain.HTTP()); r.Penalty != nil && id.Account && !id.Address && !id.Device && !id.Other {
+		a.find("account-lockout", ruleAt(r), r.Name, "its penalty is on an account alone: whoever names the account of another and is denied often enough shuts its owner out",
+			"count by the pair: nest a descriptor for the address or the device below the account's, and put the penalty there")
 	}
 	if r.Limit.Spec().Overdraw {
 		a.find("overdraw-peek", ruleAt(r), r.Name, "while nothing remains, a descriptor of 0 hits is OVER_LIMIT in Envoy's protocol; /v1/check and the middlewares always allow such a peek",
 			"read `remaining`, which is 0 in both")
 	}
-}
-
-// lockout finds a penalty on an account alone: others can fail its login on purpose.
-func (a *auditor) lockout(r *rule.Rule) {
-	id := rule.IdentityOf(r, a.domain.HTTP())
-	if !id.Account || id.Address || id.Device || id.Other {
-		return
-	}
-	a.find("account-lockout", ruleAt(r), r.Name, "its penalty is on an account alone: whoever names the account of another and is denied often enough shuts its owner out",
-		"count by the pair: nest a descriptor for the address or the device below the account's, and put the penalty there")
 }
 
 // logBytes estimates the largest state of a sliding_log key: 112 bytes, and for each request one

@@ -175,7 +175,7 @@ func (f *fileCompiler) top() {
 	if http != nil {
 		f.http(*http)
 	}
-	f.penalties()
+	f.checkPenalties()
 }
 
 // warn adds a warning about a line.

@@ -12,6 +12,7 @@ import (
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/denial"
+	"stint/rule/penalty"
 )
 
 // limit is one rate_limit as it is read, and the limits made from it.
@@ -34,7 +35,8 @@ type limit struct {
 	denial    *denial.Denial
 	answers   *rule.Answers
 	elastic   *elastic
-	penalty   *penalty
+	penalty   *penalty.Penalty
+	penalizes *stint.Limit // of the penalty
 
 	limit   *stint.Limit
 	stored  *stint.Limit // limit enlarged by soft

@@ -9,6 +9,7 @@ import (
 	"stint"
 	"stint/internal/jsonbody"
 	"stint/limiter"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -28,14 +29,14 @@ type inspected struct {
 	Shadow     bool        `json:"shadow"`
 	Config     limitAnswer `json:"config"`
 	policyAnswer
-	Lent         *lentAnswer      `json:"lent,omitempty"`
-	Leases       *leasesAnswer    `json:"leases,omitempty"`
-	Penalized    *penalizedAnswer `json:"penalized,omitempty"`
-	Limit        *int64           `json:"limit"`
-	Used         *int64           `json:"used"`
-	Remaining    *int64           `json:"remaining"`
-	ResetAfterMS int64            `json:"reset_after_ms"`
-	Degraded     bool             `json:"degraded"`
+	Lent         *lentAnswer          `json:"lent,omitempty"`
+	Leases       *leasesAnswer        `json:"leases,omitempty"`
+	Penalized    *response.KeyPenalty `json:"penalized,omitempty"`
+	Limit        *int64               `json:"limit"`
+	Used         *int64               `json:"used"`
+	Remaining    *int64               `json:"remaining"`
+	ResetAfterMS int64                `json:"reset_after_ms"`
+	Degraded     bool                 `json:"degraded"`
 }
 
 // resetAnswer is the answer to POST /v1/reset.
@@ -66,7 +67,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	for i := range v.Asked {
 		one := inspectedOf(&v.Asked[i], k.question.limit, v.Sources(i))
 		if d, asked := v.Penalty(i); asked && !d.Degraded {
-			one.Penalized = penalizedOf(&d)
+			one.Penalized = response.PenaltyOfKey(&d)
 		}
 		if t := v.Take(i); t != nil && t.Coordination() == stint.Leased && a.options.Leases != nil {
 			store, here := a.options.Leases(t)

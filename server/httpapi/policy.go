@@ -2,53 +2,19 @@ package httpapi
 
 import (
 	"strings"
-	"time"
 
 	"stint"
-	"stint/internal/limits"
-	"stint/internal/text"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
 // policyAnswer is the policy of a rule, in the words of rule files.
 type policyAnswer struct {
-	Soft     string         `json:"soft,omitempty"`
-	Count    string         `json:"count,omitempty"`
-	Statuses []string       `json:"statuses,omitempty"`
-	Elastic  *elasticAnswer `json:"elastic,omitempty"`
-	Penalty  *penaltyAnswer `json:"penalty,omitempty"`
-}
-
-// penaltyAnswer is the penalty of a rule.
-type penaltyAnswer struct {
-	After  uint32   `json:"after"`
-	Ladder []string `json:"ladder"`
-	Decay  string   `json:"decay"`
-	Jitter string   `json:"jitter,omitempty"`
-}
-
-// penalizedAnswer is the state of a key's penalty.
-type penalizedAnswer struct {
-	// Level is how many steps of the ladder count. Left is how many more denied tries start the
-	// next one, 0 while one runs.
-	Level uint8 `json:"level"`
-	Left  int64 `json:"left"`
-
-	// RetryAfterMS is until the end of the step that runs, and Until that time; 0 and absent if
-	// none does. ResetAfterMS is until nothing counts any more.
-	RetryAfterMS int64      `json:"retry_after_ms"`
-	Until        *time.Time `json:"until,omitempty"`
-	ResetAfterMS int64      `json:"reset_after_ms"`
-}
-
-// penalizedOf returns the state of a key by the decision of its penalty.
-func penalizedOf(d *stint.Decision) *penalizedAnswer {
-	p := &penalizedAnswer{Level: d.Level, Left: d.Remaining, RetryAfterMS: millis(d.RetryAfter), ResetAfterMS: millis(d.ResetAfter)}
-	if !d.Allowed {
-		until := d.At.Add(d.RetryAfter).Time()
-		p.Until = &until
-	}
-	return p
+	Soft     string                  `json:"soft,omitempty"`
+	Count    string                  `json:"count,omitempty"`
+	Statuses []string                `json:"statuses,omitempty"`
+	Elastic  *elasticAnswer          `json:"elastic,omitempty"`
+	Penalty  *response.PenaltyAnswer `json:"penalty,omitempty"`
 }
 
 // elasticAnswer is the source of additional units of an elastic limit: another rule, or a load
@@ -64,7 +30,7 @@ type elasticAnswer struct {
 
 // policyOf returns the policy of a rule.
 func policyOf(r *rule.Rule) policyAnswer {
-	var p policyAnswer
+	p := policyAnswer{Penalty: response.PenaltyOf(r)}
 	if r.Soft > 0 {
 		p.Soft = r.Soft.String()
 	}
@@ -77,13 +43,6 @@ func policyOf(r *rule.Rule) policyAnswer {
 			p.Elastic.From = e.Pool.Name
 		} else {
 			p.Elastic.Gauge, p.Elastic.Below = e.Gauge, e.Below.String()
-		}
-	}
-	if r.Penalty != nil {
-		s := r.Penalty.Spec()
-		p.Penalty = &penaltyAnswer{After: s.Requests, Ladder: limits.Ladder(&s), Decay: text.FormatDuration(s.Decay)}
-		if s.Jitter > 0 {
-			p.Penalty.Jitter = limits.Percent(s.Jitter)
 		}
 	}
 	return p

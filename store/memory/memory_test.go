@@ -11,6 +11,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/internal/testkit/trace"
 )
 
 func limit(t testing.TB, spec stint.Spec) *stint.Limit {
@@ -34,7 +35,7 @@ var specs = []stint.Spec{
 }
 
 func TestTraces(t *testing.T) {
-	sections, err := testkit.LoadTraces("../../testdata/traces")
+	sections, err := trace.Load("../../testdata/traces")
 	if err != nil {
 		t.Fatal(err)
 	}

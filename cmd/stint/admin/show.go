@@ -31,23 +31,6 @@ func (l *shownLimit) String() string {
 	return text
 }
 
-// shownPenalty is the state of a key's penalty.
-type shownPenalty struct {
-	Level int
-	Until *time.Time
-}
-
-// String returns the penalty as a note; "" if nothing of it counts.
-func (p *shownPenalty) String() string {
-	switch {
-	case p.Until != nil:
-		return fmt.Sprintf(" (kept away until %s, level %d)", p.Until.Format(time.RFC3339), p.Level)
-	case p.Level > 0:
-		return fmt.Sprintf(" (penalty on level %d)", p.Level)
-	}
-	return ""
-}
-
 func runInspect(ctx context.Context, s cli.Streams, args []string) error {
 	var answer struct {
 		Limits []struct {
@@ -58,7 +41,7 @@ func runInspect(ctx context.Context, s cli.Streams, args []string) error {
 			Remaining    *int64
 			ResetAfterMS int64 `json:"reset_after_ms"`
 			Degraded     bool
-			Penalized    *shownPenalty
+			Penalized    struct{ Until *time.Time }
 		}
 	}
 	return aboutKey(ctx, s, "inspect", args, &answer, func(w io.Writer) {
@@ -76,8 +59,8 @@ func runInspect(ctx context.Context, s cli.Streams, args []string) error {
 			if l.Shadow {
 				notes += " (shadow)"
 			}
-			if l.Penalized != nil {
-				notes += l.Penalized.String()
+			if until := l.Penalized.Until; until != nil {
+				notes += " (kept away until " + until.Format(time.RFC3339) + ")"
 			}
 			if l.Degraded {
 				notes += " (the store did not answer)"

@@ -1,4 +1,6 @@
-package testkit
+// Package trace reads step tables: takes of limits with the decisions that every algorithm and store
+// must give.
+package trace
 
 import (
 	"bufio"
@@ -14,32 +16,32 @@ import (
 	"stint"
 )
 
-// TraceZero is the time at which every section starts.
-var TraceZero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+// Zero is the time at which every section starts.
+var Zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// TraceSlack is how much longer than in the table a duration may be.
-const TraceSlack = time.Millisecond
+// Slack is how much longer than in the table a duration may be.
+const Slack = time.Millisecond
 
-// TraceSection is one limit with its takes and decisions, beginning with fresh state, computed with
+// Section is one limit with its takes and decisions, beginning with fresh state, computed with
 // exact fractions. Every algorithm and every store must give these decisions:
 //
 //	# comment
 //	limit token_bucket requests=5 per=1s burst=5     opens a section with fresh state
-//	200ms a   1  allow remaining=0 reset=1s       time since TraceZero, key, cost, verdict, expectations
+//	200ms a   1  allow remaining=0 reset=1s       time since Zero, key, cost, verdict, expectations
 //	200ms a   1  deny  remaining=0 retry=200ms reset=1s
 //	200ms a   1  force remaining=0                   debited without asking (a denied try of a penalty)
 //	200ms a   0  reset remaining=5
 //
-// Durations in decisions may be longer than in the table by at most TraceSlack, and never shorter;
+// Durations in decisions may be longer than in the table by at most Slack, and never shorter;
 // everything else is exact.
-type TraceSection struct {
+type Section struct {
 	Name  string // file:line of its limit
 	Limit *stint.Limit
-	Steps []TraceStep
+	Steps []Step
 }
 
-// TraceStep is one take and its expected decision. Durations without an expectation are negative.
-type TraceStep struct {
+// Step is one take and its expected decision. Durations without an expectation are negative.
+type Step struct {
 	Line      int
 	At        stint.Instant
 	Key       stint.Key
@@ -53,8 +55,8 @@ type TraceStep struct {
 	Delay     time.Duration
 }
 
-// LoadTraces reads all .txt files of a folder.
-func LoadTraces(dir string) ([]TraceSection, error) {
+// Load reads all .txt files of a folder.
+func Load(dir string) ([]Section, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
 		return nil, err
@@ -62,13 +64,13 @@ func LoadTraces(dir string) ([]TraceSection, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no trace files in %s", dir)
 	}
-	var all []TraceSection
+	var all []Section
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		sections, err := ReadTrace(filepath.Base(name), bytes.NewReader(text))
+		sections, err := Read(filepath.Base(name), bytes.NewReader(text))
 		if err != nil {
 			return nil, err
 		}
@@ -77,9 +79,9 @@ func LoadTraces(dir string) ([]TraceSection, error) {
 	return all, nil
 }
 
-// ReadTrace reads one file; name is used in errors.
-func ReadTrace(name string, r io.Reader) ([]TraceSection, error) {
-	var sections []TraceSection
+// Read reads one file; name is used in errors.
+func Read(name string, r io.Reader) ([]Section, error) {
+	var sections []Section
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		text, _, _ := strings.Cut(lines.Text(), "#")
@@ -93,7 +95,7 @@ func ReadTrace(name string, r io.Reader) ([]TraceSection, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", where, err)
 			}
-			sections = append(sections, TraceSection{Name: where, Limit: limit})
+			sections = append(sections, Section{Name: where, Limit: limit})
 			continue
 		}
 		if len(sections) == 0 {
@@ -182,8 +184,8 @@ func either(value, yes, no string) (bool, error) {
 	return value == yes, nil
 }
 
-func readStep(words []string) (TraceStep, error) {
-	step := TraceStep{Remaining: -1, Level: -1, Retry: -1, Reset: -1, Delay: -1}
+func readStep(words []string) (Step, error) {
+	step := Step{Remaining: -1, Level: -1, Retry: -1, Reset: -1, Delay: -1}
 	if len(words) < 4 {
 		return step, fmt.Errorf("a step has time, key, cost and verdict")
 	}
@@ -205,7 +207,7 @@ func readStep(words []string) (TraceStep, error) {
 	default:
 		return step, fmt.Errorf("verdict %q is none of allow, deny, force, settle, reset", words[3])
 	}
-	step.At, step.Key, step.Allow = TraceZero.Add(after), stint.Key(words[1]), words[3] != "deny"
+	step.At, step.Key, step.Allow = Zero.Add(after), stint.Key(words[1]), words[3] != "deny"
 	for _, word := range words[4:] {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
@@ -237,7 +239,7 @@ func duration(value string) (time.Duration, error) {
 }
 
 // Take returns the step as a take under a limit.
-func (s *TraceStep) Take(limit *stint.Limit) stint.Take {
+func (s *Step) Take(limit *stint.Limit) stint.Take {
 	t := stint.Take{Key: s.Key, Limit: limit, Cost: s.Cost, Op: s.Op}
 	if s.Op == stint.Settle {
 		t.Undo = new(stint.Decision)
@@ -246,7 +248,7 @@ func (s *TraceStep) Take(limit *stint.Limit) stint.Take {
 }
 
 // Check returns the difference of a decision from the step, "" if there is none.
-func (s *TraceStep) Check(d stint.Decision) string {
+func (s *Step) Check(d stint.Decision) string {
 	switch {
 	case d.Allowed != s.Allow:
 		return fmt.Sprintf("allowed=%v, want %v", d.Allowed, s.Allow)
@@ -263,7 +265,7 @@ func (s *TraceStep) Check(d stint.Decision) string {
 			continue
 		}
 		late := span.got - span.want
-		if late < 0 || late > TraceSlack || (span.want == stint.Never) != (span.got == stint.Never) {
+		if late < 0 || late > Slack || (span.want == stint.Never) != (span.got == stint.Never) {
 			return fmt.Sprintf("%s=%v, want %v", span.name, span.got, span.want)
 		}
 	}

@@ -1,9 +1,10 @@
-package rule
+package penalty
 
 import (
 	"slices"
 	"strings"
 
+	"stint/rule"
 	"stint/rule/action"
 )
 
@@ -16,13 +17,13 @@ type Identity struct{ Address, Account, Device, Other bool }
 var (
 	addressKeys = []string{"remote_address", "masked_remote_address", "address", "client_address", "source_address", "ip", "ip_address", "client_ip", "remote_ip", "source_ip"}
 	accountKeys = []string{"user", "user_id", "user_name", "username", "account", "account_id", "login", "email", "mail", "name", "customer", "customer_id", "member", "basic_auth_user"}
-	deviceKeys  = []string{"device", "device_id", "fingerprint", "tls_client_certificate"}
+	deviceKeys  = []string{"known", "device", "device_id", "fingerprint", "tls_client_certificate"}
 	wishKeys    = []string{"path", "route", "method", "host", "uri", "url", "request_path", "request_uri", "query", "query_string", "user_agent", "user-agent", "referer", "generic_key"}
 )
 
 // IdentityOf returns the identity of a rule's open entries. http are the elements that describe
 // requests of its domain; the action that makes an entry decides before the entry's key.
-func IdentityOf(r *Rule, http []HTTPLimit) Identity {
+func IdentityOf(r *rule.Rule, http []rule.HTTPLimit) Identity {
 	var id Identity
 	for _, l := range r.Path {
 		if l.Varies() {
@@ -33,7 +34,7 @@ func IdentityOf(r *Rule, http []HTTPLimit) Identity {
 }
 
 // add adds an open entry with that key.
-func (id *Identity) add(key string, http []HTTPLimit) {
+func (id *Identity) add(key string, http []rule.HTTPLimit) {
 	known := false
 	for i := range http {
 		for _, p := range http[i].Actions.Parts() {
