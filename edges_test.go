@@ -190,6 +190,16 @@ func TestRefusedSpecs(t *testing.T) {
 		{"time_zone", stint.Spec{Requests: 1, Calendar: stint.Year + 1}},
 		{"time_zone", stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Calendar: stint.Day}},
 		{"algorithm", stint.Spec{Algorithm: stint.Penalty + 1}},
+		{"ladder", stint.Spec{Requests: 1, Per: s, Ladder: "1s"}},
+		{"decay", stint.Spec{Requests: 1, Per: s, Decay: s}},
+		{"jitter", stint.Spec{Requests: 1, Per: s, Jitter: 1}},
+		{"burst", stint.Spec{Algorithm: stint.Penalty, Requests: 1, Per: s, Decay: s, Ladder: "1s", Burst: 1}},
+		{"after", stint.Spec{Algorithm: stint.Penalty, Per: s, Decay: s, Ladder: "1s"}},
+		{"ladder", stint.Spec{Algorithm: stint.Penalty, Requests: 1, Per: s, Decay: s}},
+		{"ladder", stint.Spec{Algorithm: stint.Penalty, Requests: 1, Per: s, Decay: s, Ladder: "2s 1s"}},
+		{"ladder", stint.Spec{Algorithm: stint.Penalty, Requests: 1, Per: s, Decay: s, Ladder: "1500ns"}},
+		{"decay", stint.Spec{Algorithm: stint.Penalty, Requests: 1, Per: s, Decay: s - 1000, Ladder: "1s"}},
+		{"jitter", stint.Spec{Algorithm: stint.Penalty, Requests: 1, Per: s, Decay: s, Ladder: "1s", Jitter: 1_000_001}},
 	} {
 		_, err := stint.NewLimit(test.spec)
 		var refused *stint.SpecError

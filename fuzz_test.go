@@ -25,6 +25,10 @@ func FuzzState(f *testing.F) {
 			f.Add(b)
 		}
 	}
+	var st stint.State
+	ladder.Force(&st, zero, 9)
+	b, _ := st.AppendBinary(nil) // the error is always nil
+	f.Add(b)
 	f.Add([]byte{})
 	f.Add([]byte{2, 0, 0, 0})
 	f.Add([]byte("\x02\xe8o\xa6\x00\x06\x00")) // a time of writing, and no log
@@ -45,8 +49,12 @@ func FuzzState(f *testing.F) {
 		if err != nil || !bytes.Equal(written, again) {
 			t.Fatalf("%x was written as %x and then as %x", b, written, again)
 		}
+		limits := []*stint.Limit{ladder}
 		for a := range stint.Unlimited {
-			limit := stint.MustLimit(stint.Spec{Algorithm: a, Requests: 3, Per: time.Minute})
+			limits = append(limits, stint.MustLimit(stint.Spec{Algorithm: a, Requests: 3, Per: time.Minute}))
+		}
+		for _, limit := range limits {
+			a := limit.Algorithm()
 			copied := clone(t, &st)
 			for _, now := range []stint.Instant{0, zero, stint.MaxInstant} {
 				for _, d := range []stint.Decision{
@@ -68,6 +76,7 @@ func FuzzTrace(f *testing.F) {
 	f.Add("limit sliding_log requests=5 per=10s min_interval=1s count_denied=true overdraw=false\n 0s b 0 allow\n")
 	f.Add("limit leaky_bucket requests=10 per=1s max_wait=1s\nlimit fixed_window align=first\nlimit sliding_window blocks=7")
 	f.Add("limit token_bucket refill=step requests=4294967296")
+	f.Add("limit penalty requests=3 per=1m ladder=1m,1h decay=24h jitter=100000\n 0s a 9 force level=1\n 1s a 1 settle\n 2s a 0 reset")
 	f.Fuzz(func(t *testing.T, text string) {
 		sections, err := trace.Read("fuzz", bytes.NewReader([]byte(text)))
 		if err != nil {
