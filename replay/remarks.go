@@ -47,6 +47,9 @@ func (m *remarks) remark(r *Report, rules []*rule.Rule) {
 		if rule.Elastic != nil && rule.Elastic.Pool == nil {
 			r.note("Rule %s allows borrowing by a load, which logs do not contain: no request could borrow.", rule.Name)
 		}
+		if rule.Penalty != nil {
+			r.note("The penalty of rule %s is part of the rules as written; the comparison of algorithms leaves it out.", rule.Name)
+		}
 		if n := m.overOf[i]; n > 0 {
 			r.note("%s above the plain limit of rule %s.", count(n, "request passed", "requests passed"), rule.Name)
 		}

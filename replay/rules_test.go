@@ -211,3 +211,29 @@ http: {rate_limits: [{actions: [{path: {}}]}]}
 		t.Errorf("%d allowed, %d denied, %q", report.Allowed, report.Denied, report.Notes)
 	}
 }
+
+// A penalty is replayed in the column of the rules as written: of ten requests an hour's limit lets
+// one pass, and after an hour the penalty of three still denies.
+func TestRulesPenalty(t *testing.T) {
+	table := parseRules(t, `
+domain: web
+descriptors: [{key: remote_address, rate_limit: {per: 1h, align: first, requests: 1, penalty: {after: 1, ladder: [3h], shared: true}}}]
+http: {rate_limits: [{actions: [{remote_address: {}}]}]}
+`)
+	log := ""
+	for hour := 5; hour < 15; hour++ {
+		log += fmt.Sprintf("192.0.2.1 - - [17/May/2015:%02d:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n", hour)
+		log += fmt.Sprintf("192.0.2.1 - - [17/May/2015:%02d:10:00 +0000] \"GET / HTTP/1.1\" 200 5\n", hour)
+		log += fmt.Sprintf("192.0.2.1 - - [17/May/2015:%02d:20:00 +0000] \"GET / HTTP/1.1\" 200 5\n", hour)
+	}
+	report, err := Run(context.Background(), Options{Rules: table}, []accesslog.Input{accesslog.Reader("log", strings.NewReader(log))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Allowed != 3 || report.Denied != 27 { // 5:00, and after each step of 3 h from :20
+		t.Errorf("%d allowed, %d denied", report.Allowed, report.Denied)
+	}
+	if len(report.Notes) != 1 || !strings.Contains(report.Notes[0], "penalty") {
+		t.Errorf("%q", report.Notes)
+	}
+}
