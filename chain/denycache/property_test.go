@@ -216,7 +216,7 @@ func (h *history) take(i int) stint.Take {
 	case 6:
 		t.Handling = &stint.Handling{Live: true}
 	case 7, 8, 9, 10, 11, 12:
-		if !t.Limit.ForStores().Overdraws() {
+		if !t.Limit.ForStores().Overdraws() && t.Limit.Algorithm() != stint.Penalty {
 			t.Op = stint.AskAtMost
 		}
 	}
