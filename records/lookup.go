@@ -41,6 +41,13 @@ func (k *Known) Override(rule string, now time.Time) *Override {
 	return nil
 }
 
+// Mentions reports whether entries with this key may have a ban or an override. Where it returns
+// false, no such entry needs a [File.Lookup] for these.
+func (f *File) Mentions(key string) bool {
+	_, ok := f.memory.Load().keys[key]
+	return ok
+}
+
 // entryName is a subject as an entry.
 type entryName struct{ key, value string }
 
@@ -134,9 +141,24 @@ func (f *File) BannedAddress(addr netip.Addr, now time.Time) (until time.Time, b
 	if !addr.IsValid() {
 		return until, false
 	}
-	addr = addr.Unmap().WithZone("")
-	switch end, ok := f.memory.Load().networks.End(addr); {
-	case !ok, now.Unix() >= end:
+	end, ok := f.memory.Load().networks.End(addr.Unmap().WithZone(""))
+	return inForceUntil(end, ok, now)
+}
+
+// BannedNetwork reports whether a ban covers all addresses of a network at a time, and until when, as
+// [File.BannedAddress] does for one address.
+func (f *File) BannedNetwork(network netip.Prefix, now time.Time) (until time.Time, banned bool) {
+	if !network.IsValid() {
+		return until, false
+	}
+	end, ok := f.memory.Load().networks.EndOfNetwork(unmap(network))
+	return inForceUntil(end, ok, now)
+}
+
+// inForceUntil converts the end of a ban that was found, if it is in force.
+func inForceUntil(end int64, found bool, now time.Time) (until time.Time, banned bool) {
+	switch {
+	case !found, now.Unix() >= end:
 		return until, false
 	case end == networks.NoEnd:
 		return until, true

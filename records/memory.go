@@ -27,6 +27,7 @@ type memory struct {
 	revision uint64
 	networks networks.Table
 	patterns map[string][]*patternOverride // by the key of the entry, in order of precedence
+	keys     map[string]struct{}           // keys of entries that have a ban or an override, or had one
 }
 
 // patternOverride is an override with a pattern.
@@ -48,13 +49,16 @@ func endOf(until time.Time) int64 {
 // loadMemory reads the memory from the file.
 func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
 	var err error
-	m := &memory{revision: revisionOf(tx), networks: networks.New(f.bannedNetworks(tx, &err)), patterns: map[string][]*patternOverride{}}
+	m := &memory{revision: revisionOf(tx), patterns: map[string][]*patternOverride{}, keys: map[string]struct{}{}}
+	m.networks = networks.New(f.bannedNetworks(tx, m.keys, &err))
 	if err != nil {
 		return nil, err
 	}
 	c := tx.Bucket(bucketOf(Overrides)).Cursor()
 	for name, value := c.First(); name != nil; name, value = c.Next() {
 		target, _, _ := bytes.Cut(name, []byte(separator))
+		key, _, _ := bytes.Cut(target, []byte("="))
+		m.keys[string(key)] = struct{}{}
 		if bytes.IndexByte(target, '*') < 0 {
 			continue
 		}
@@ -67,12 +71,14 @@ func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
 	return m, nil
 }
 
-// bannedNetworks returns the banned networks and their ends. It sets err if it cannot read all.
-func (f *File) bannedNetworks(tx *bolt.Tx, err *error) iter.Seq2[netip.Prefix, int64] {
+// bannedNetworks returns the banned networks and their ends. It adds the keys of banned subjects to
+// keys, and sets err if it cannot read all.
+func (f *File) bannedNetworks(tx *bolt.Tx, keys map[string]struct{}, err *error) iter.Seq2[netip.Prefix, int64] {
 	return func(yield func(netip.Prefix, int64) bool) {
 		c := tx.Bucket(bucketOf(Bans)).Cursor()
 		for name, value := c.First(); name != nil; name, value = c.Next() {
-			if bytes.IndexByte(name, '=') >= 0 { // a subject
+			if key, _, subject := bytes.Cut(name, []byte("=")); subject {
+				keys[string(key)] = struct{}{}
 				continue
 			}
 			v, fault := decode[stored[Ban]](f, name, value)
@@ -89,11 +95,12 @@ func (f *File) bannedNetworks(tx *bolt.Tx, err *error) iter.Seq2[netip.Prefix, i
 
 // after returns the memory after a change.
 func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
-	next := &memory{revision: revision, patterns: maps.Clone(m.patterns)}
+	next := &memory{revision: revision, patterns: maps.Clone(m.patterns), keys: m.keys}
 	banned := m.networks.Edit()
 	for i := range edits {
 		e := &edits[i]
 		id := e.id()
+		next.addKey(id)
 		switch network, err := netip.ParsePrefix(id.Name); {
 		case id.isPattern():
 			next.dropPattern(id)
@@ -117,6 +124,16 @@ func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
 		return nil, &Error{Where: "overrides", Problem: fmt.Sprintf("%d patterns, at most %d", count, MaxPatterns), Hint: "delete some that have ended, or use plans for large groups"}
 	}
 	return next, nil
+}
+
+// addKey adds the key of the entry that a ban or an override is about.
+func (m *memory) addKey(id ID) {
+	key, _, subject := strings.Cut(id.target(), "=")
+	if _, known := m.keys[key]; known || !subject || id.Kind != Bans && id.Kind != Overrides {
+		return
+	}
+	m.keys = maps.Clone(m.keys)
+	m.keys[key] = struct{}{}
 }
 
 // isPattern reports whether the record is an override with a pattern.

@@ -49,6 +49,16 @@ func (t Table) End(addr netip.Addr) (end int64, ok bool) {
 	return max(own, found.last), ok || own != 0
 }
 
+// EndOfNetwork returns until when all addresses of a network are banned: the last end of all networks
+// that contain it. It reports false if there is none.
+func (t Table) EndOfNetwork(network netip.Prefix) (end int64, ok bool) {
+	if network.IsSingleIP() {
+		return t.End(network.Addr())
+	}
+	found, ok := t.larger.LookupPrefix(network)
+	return found.last, ok
+}
+
 // Editor makes a table that differs from another one in some networks.
 type Editor struct {
 	t      Table

@@ -1,0 +1,31 @@
+package records
+
+import (
+	"strings"
+	"time"
+
+	"stint/records/apikey"
+)
+
+// Identify returns the subject of an API key, such as user=42, and the name of its plan, "" for the
+// default plan. The subject is "" if the key is mistyped or invented, unknown, expired or revoked.
+// Mistyped and invented keys need no look-up. The error means that the file could not be read.
+func (f *File) Identify(text string, now time.Time) (subject, plan string, err error) {
+	parsed, err := apikey.Parse(text)
+	if err != nil {
+		return "", "", nil //nolint:nilerr // it is no key: nobody is identified
+	}
+	k, err := f.Key(parsed.Hash(), now)
+	if err != nil || k == nil {
+		return "", "", err
+	}
+	key, value, _ := strings.Cut(k.Subject, "=")
+	known, err := f.Lookup(key, value)
+	if err != nil {
+		return "", "", err
+	}
+	if known.Subject != nil {
+		plan = known.Subject.PlanAt(now)
+	}
+	return k.Subject, plan, nil
+}
