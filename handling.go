@@ -37,7 +37,7 @@ type Terms struct {
 	// Domain and Rule are the names of the rule. They identify it across its versions.
 	Domain, Rule string
 
-	// Limit is the limit of the takes.
+	// Limit is the limit of the takes, except those of keys with an override of its numbers.
 	Limit *Limit
 
 	// Own and Rest divide the limit: Own is the share of each process, and Rest what the store

@@ -20,8 +20,9 @@ type Elastic struct {
 	Below Ratio
 
 	// Cap bounds what one key may take, borrowed units included: the limit with requests and
-	// burst multiplied by the factor in `upto`.
-	Cap *stint.Limit
+	// burst multiplied by Upto.
+	Cap  *stint.Limit
+	Upto Ratio
 }
 
 // Gauges returns the names of all gauges that the rules of the table read, sorted.

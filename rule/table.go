@@ -176,6 +176,18 @@ type Rule struct {
 
 	// Index is the position in [Table.Rules]; -1 for a rule of a catalog.
 	Index int
+
+	// Base is the rule of which this one is a copy with other numbers, see [Rule.With]; nil: it is
+	// none.
+	Base *Rule
+}
+
+// Original returns Base, or the rule itself if it is no copy.
+func (r *Rule) Original() *Rule {
+	if r.Base != nil {
+		return r.Base
+	}
+	return r
 }
 
 // Level is one element of the path to a node.

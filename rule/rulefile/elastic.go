@@ -18,7 +18,6 @@ const mostUpto = 100 * rule.Whole
 type elastic struct {
 	at   strictyaml.Value
 	from *strictyaml.Value
-	upto rule.Ratio
 	made rule.Elastic
 }
 
@@ -28,7 +27,7 @@ func (l *limit) readElastic(v strictyaml.Value) {
 	said := map[string]strictyaml.Value{}
 	words := strictyaml.Words{
 		"from":  func(v strictyaml.Value) { e.from = &v },
-		"upto":  func(v strictyaml.Value) { e.upto = ratio(v, mostUpto) },
+		"upto":  func(v strictyaml.Value) { e.made.Upto = ratio(v, mostUpto) },
 		"below": func(v strictyaml.Value) { e.made.Below = ratio(v, rule.Whole) },
 		"gauge": func(v strictyaml.Value) { e.made.Gauge = v.NonEmpty() },
 	}
@@ -47,9 +46,9 @@ func (l *limit) readElastic(v strictyaml.Value) {
 	case e.from.NonEmpty() == "":
 	case !saysUpto:
 		v.Fail("elastic without upto", "add upto: and how far a key may go at most, such as upto: 300%")
-	case e.upto > 0 && e.upto <= rule.Whole:
+	case e.made.Upto > 0 && e.made.Upto <= rule.Whole:
 		upto.Fail(fmt.Sprintf("upto: %s is not more than the limit itself", upto.Text()), "write more than 100%; with 300% a limit of 100 goes up to 300")
-	case e.upto > 0 && e.readGauge(said):
+	case e.made.Upto > 0 && e.readGauge(said):
 		l.elastic = e
 		return
 	}
@@ -110,9 +109,7 @@ func (l *limit) stretch() bool {
 			return false
 		}
 	}
-	spec := l.limit.Spec()
-	spec.Requests, spec.Burst = l.elastic.upto.Of(spec.Requests), l.elastic.upto.Of(spec.Burst)
-	most, err := stint.NewLimit(spec)
+	most, err := rule.Scaled(l.limit, l.elastic.made.Upto)
 	if err != nil {
 		l.elastic.at.Fail(fmt.Sprintf("upto: the larger limit is refused: %v", err), "lower the percentage or the limit")
 		return false

@@ -84,12 +84,9 @@ func (l *limit) read() bool {
 
 // soften makes the larger limit of a rule with `soft`.
 func (l *limit) soften() bool {
-	at := l.said["soft"]
-	spec := l.limit.Spec()
-	spec.Requests, spec.Burst = (rule.Whole + l.soft).Of(spec.Requests), (rule.Whole + l.soft).Of(spec.Burst)
-	stored, err := stint.NewLimit(spec)
+	stored, err := rule.Scaled(l.limit, rule.Whole+l.soft)
 	if err != nil {
-		at.Fail(fmt.Sprintf("soft: the larger limit is refused: %v", err), "lower the percentage or the limit")
+		l.said["soft"].Fail(fmt.Sprintf("soft: the larger limit is refused: %v", err), "lower the percentage or the limit")
 		return false
 	}
 	l.stored = stored
