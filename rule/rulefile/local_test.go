@@ -85,3 +85,20 @@ descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 100, on_
 		t.Errorf("%v with a share of %v", r.OnStoreFailure, r.Local)
 	}
 }
+
+// Nodes learn from the terms of a rule with `gossip: ask` that they must ask.
+func TestAskTerms(t *testing.T) {
+	table, err := Parse(Source{Name: "rules.yaml", Data: []byte(`
+domain: api
+coordination: gossip
+descriptors:
+  - {key: a, rate_limit: {requests: 5, per: 1m, gossip: ask}}
+  - {key: b, rate_limit: {requests: 5, per: 1m}}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := table.Rules()[0].Terms, table.Rules()[1].Terms; !a.AskPeers || b.AskPeers {
+		t.Errorf("the terms are %+v and %+v", a, b)
+	}
+}
