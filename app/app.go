@@ -52,6 +52,7 @@ type App struct {
 	book          *book.Book
 	records       *records.File  // nil: not configured
 	recordLog     *recordlog.Log // nil: the records are not shared
+	clients       *clients       // nil: there are no records
 
 	phase  atomic.Int32
 	phases sync.Mutex         // held while the listeners learn of a change
@@ -82,11 +83,11 @@ func New(config settings.Config) (*App, error) {
 	if err := config.ReadToken(); err != nil {
 		return nil, err
 	}
-	table, err := config.LoadRules()
+	a := &App{config: config, log: config.Logger(), retry: make(chan struct{}, 1)}
+	table, err := a.loadRules()
 	if err != nil {
 		return nil, err
 	}
-	a := &App{config: config, log: config.Logger(), retry: make(chan struct{}, 1)}
 	if err = a.openAccess(); err != nil {
 		return nil, err
 	}
@@ -114,6 +115,7 @@ func New(config settings.Config) (*App, error) {
 	}
 	a.metrics = telemetry.New(telemetry.NewRegistry())
 	a.metrics.Built(Version())
+	a.openClients()
 	a.metrics.Store(a.stores.stats)
 	if len(a.stores.servers) > 0 {
 		a.metrics.Shared(a.stores.sharedStats)
@@ -131,7 +133,7 @@ func New(config settings.Config) (*App, error) {
 		a.metrics.Records(a.recordsStats)
 	}
 	a.limiter = limiter.New(a.stores.chain(), table, limiter.Options{
-		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(),
+		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(), Records: a.limiterRecords(),
 		DenyUnmatched: config.DeniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.DeniesUnmatched()}).Report,
 	})
 	a.rls = rls.New(a.limiter, config.RLS.Options(config.EnvoyEnv))

@@ -51,6 +51,9 @@ func (a *App) adminHandler() http.Handler {
 	if a.records != nil {
 		options.Records, options.OnReset = recordapi.New(a.records, a.log), a.noteReset
 	}
+	if a.clients != nil {
+		options.Overrides = a.clients.Overrides
+	}
 	if a.config.AdminAccess != "" {
 		options.Access = a.access.Load
 	}
@@ -113,6 +116,7 @@ func (a *App) trafficHandler() http.Handler {
 		Auth: httpapi.AuthOptions{
 			Trusted: a.config.Proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
 			DegradedHeader: a.config.DegradedHeader,
+			APIKeys:        a.identify(),
 			OnError:        func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
 			OnMisuse:       (&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Report,
 		},
@@ -136,7 +140,7 @@ func (a *App) trafficHandler() http.Handler {
 // demoHandler answers GET /demo like any handler behind httplimit.
 func (a *App) demoHandler() http.Handler {
 	limited := httplimit.New(a.limiter, a.config.Demo, httplimit.Options{
-		Trusted: a.config.Proxies(), DegradedHeader: a.config.DegradedHeader,
+		Trusted: a.config.Proxies(), DegradedHeader: a.config.DegradedHeader, APIKeys: a.identify(),
 		OnError: func(r *http.Request, err error) { a.log.Error("no decision", "path", r.URL.Path, "error", err) },
 	})
 	mux := http.NewServeMux()

@@ -74,7 +74,7 @@ func (a *App) reload(why string, always bool) error {
 	a.rules.mu.Lock()
 	defer a.rules.mu.Unlock()
 
-	table, err := a.config.LoadRules()
+	table, err := a.loadRules()
 	if err != nil {
 		a.refuse(err, why, always)
 		return err

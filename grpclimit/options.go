@@ -57,6 +57,10 @@ type Options struct {
 	// no share.
 	OnStoreFailure stint.Failure
 
+	// APIKeys returns the subject KEY=VALUE of an API key, such as user=42, and the name of its plan,
+	// "" for none ([New] only), as in package httplimit. If nil, no key identifies anybody.
+	APIKeys func(key string) (subject, plan string, err error)
+
 	// OnError is called for every call that the store could not decide, whatever the policy
 	// decided, for every call that it could not settle, and for metadata that could not be sent. It
 	// must not block. If nil, only the limiter's observer learns of the first.
@@ -103,7 +107,7 @@ type Options struct {
 	Skip func(ctx context.Context, method string) bool
 
 	// Denied returns the error of a denied call. It is called if a limit denied the call; if a list
-	// denied it (then the verdict has its name in Listed); or if a failure policy denied it (then
+	// denied it (then the verdict has its name in Listed, for a ban also Ban); or if a failure policy denied it (then
 	// the verdict is Degraded). The metadata is set already. Denied must not keep the verdict. If
 	// Denied or its error is nil, the default status is used.
 	Denied func(ctx context.Context, method string, v *limiter.Verdict) error

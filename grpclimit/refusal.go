@@ -35,12 +35,20 @@ func (s *Server) refuse(c *call, m *scratch, denied int) error {
 	return s.end(c, m, fieldsOf(&m.fields), refusal(codes.ResourceExhausted, text, m.Verdict.RetryAfter))
 }
 
-// refuseListed returns the error of a call that a list denied: PERMISSION_DENIED, or
+// refuseListed returns the error of a call that a list or a ban denied: PERMISSION_DENIED, or
 // RESOURCE_EXHAUSTED if the status of the list is 429.
 func (s *Server) refuseListed(c *call, m *scratch) error {
 	code := codes.PermissionDenied
 	if m.Verdict.Listed.Status == http.StatusTooManyRequests {
 		code = codes.ResourceExhausted
+	}
+	if m.Verdict.Ban != "" {
+		md := metadata.MD{}
+		if m.Verdict.RetryAfter != stint.Never {
+			m.fields.Wait(m.Verdict.RetryAfter)
+			md = fieldsOf(&m.fields)
+		}
+		return s.end(c, m, md, refusal(code, "This client is banned.", m.Verdict.RetryAfter))
 	}
 	return s.end(c, m, metadata.MD{}, status.Error(code, "This client is not served."))
 }

@@ -22,19 +22,20 @@ import (
 // limits nothing, until a table with such a domain is in force.
 func New(l *limiter.Limiter, domain string, options Options) *Server {
 	f := finder(&options)
-	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, f, strings.ToLower(f.Header())}
+	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, options.APIKeys, f, strings.ToLower(f.Header())}
 	return newServer(a, l, options)
 }
 
 // byRules decides by the rules of a domain.
 type byRules struct {
 	request.ByRules
+	identify  request.IdentifyFunc
 	finder    *web.ClientFinder
 	forwarded string // the metadata key that finder reads
 }
 
 func (b *byRules) ask(c *call, s *scratch) (request.Outcome, error) {
-	return b.Decide(c.ctx, &attributes{call: c, rules: b}, c.answers, &s.Scratch)
+	return b.Decide(c.ctx, &attributes{call: c, rules: b, Identifier: request.NewIdentifier(b.identify)}, c.answers, &s.Scratch)
 }
 
 // call is one call, or one message of a stream.
@@ -68,6 +69,7 @@ func (c *call) client(f *web.ClientFinder, forwarded string) netip.Addr {
 // attributes is a call for the actions of a rule file, as an HTTP/2 request.
 type attributes struct {
 	*call
+	request.Identifier
 	rules *byRules
 }
 
@@ -75,6 +77,7 @@ var (
 	_ rule.Attributes = (*attributes)(nil)
 	_ rule.Connection = (*attributes)(nil)
 	_ rule.Sizer      = (*attributes)(nil)
+	_ rule.KeyRecords = (*attributes)(nil)
 )
 
 // Method returns POST, the method of every gRPC call.

@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -210,6 +211,9 @@ func (s *Server) enter(c *call, m *scratch, what request.Outcome, err error) err
 	case request.Unidentified:
 		return status.Error(codes.PermissionDenied, "The sender of this request is unknown.")
 	case request.Invalid:
+		if errors.Is(err, rule.ErrKey) {
+			return status.Error(codes.Unauthenticated, "The API key is not valid.")
+		}
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	if m.Verdict.Listed != nil {

@@ -22,13 +22,14 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, s *scratch, den
 	write(w, r, &s.refusal)
 }
 
-// refuseListed answers a request that a list denies.
+// refuseListed answers a request that a list or a ban denies.
 func (h *handler) refuseListed(w http.ResponseWriter, r *http.Request, s *scratch) {
+	h.refuser.Listed(&s.refusal, r.Header["Accept"], &s.Verdict, &s.fields)
+	s.fields.Put(w.Header())
 	if h.options.Denied != nil {
 		h.options.Denied(w, r, &s.Verdict)
 		return
 	}
-	h.refuser.Listed(&s.refusal, r.Header["Accept"], &s.Verdict)
 	write(w, r, &s.refusal)
 }
 

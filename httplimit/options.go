@@ -55,6 +55,13 @@ type Options struct {
 	// has no share.
 	OnStoreFailure stint.Failure
 
+	// APIKeys returns the subject KEY=VALUE of an API key, such as user=42, and the name of its plan,
+	// "" for none ([New] only). Rules with `api_key: {from: records}` ask it. The subject is "" if the
+	// key is not valid; the error means that this could not be found out. It must be quick and must
+	// not log the key. Package limiter/lookup has one for a file of records. If nil, no key identifies
+	// anybody.
+	APIKeys func(key string) (subject, plan string, err error)
+
 	// OnError is called for every request that the store could not decide, whatever the policy
 	// decided, for every request that it could not settle, and for a rule's denial that could not
 	// be written. It must not block. If nil, only the limiter's observer learns of the first.
@@ -100,8 +107,10 @@ type Options struct {
 
 	// Denied, if not nil, writes the answer to a denied request instead of the middleware. It is
 	// called if a limit denied the request, even one with a denial of its own; if a list denied it
-	// (then the verdict has its name in Listed, and its status); if a penalty denied it (then the
-	// verdict is Penalized); or if a failure policy denied it (then the verdict is Degraded). The headers are set already; status and body are not. Denied
+	// (then the verdict has its name in Listed, and its status); if the client is banned (then the
+	// verdict has Ban, too); if a penalty denied it (then the verdict is Penalized); or if a failure
+	// policy denied it (then the verdict is Degraded). The headers are set already; status and body are
+	// not. Denied
 	// must not keep the verdict.
 	Denied func(w http.ResponseWriter, r *http.Request, v *limiter.Verdict)
 }

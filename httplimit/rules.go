@@ -17,25 +17,27 @@ import (
 // has no http section limits nothing, until a table with such a domain is in force.
 func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) http.Handler {
 	f := finder(&options)
-	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, f, http.CanonicalHeaderKey(f.Header())}
+	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, options.APIKeys, f, http.CanonicalHeaderKey(f.Header())}
 	return middleware(a, l, options)
 }
 
 // byRules decides by the rules of a domain.
 type byRules struct {
 	request.ByRules
+	identify  request.IdentifyFunc
 	finder    *web.ClientFinder
 	forwarded string // the header that finder reads, in canonical form
 }
 
 func (b *byRules) ask(r *http.Request, s *scratch) (request.Outcome, error) {
-	s.attributes = attributes{Request: r, rules: b}
+	s.attributes = attributes{Request: r, rules: b, Identifier: request.NewIdentifier(b.identify)}
 	return b.Decide(r.Context(), &s.attributes, true, &s.Scratch)
 }
 
 // attributes is a request for the actions of a rule file.
 type attributes struct {
 	*http.Request
+	request.Identifier
 	rules   *byRules
 	cookies []*http.Cookie // cookies to set on the answer
 }
@@ -45,6 +47,7 @@ var (
 	_ rule.Connection = (*attributes)(nil)
 	_ rule.Sizer      = (*attributes)(nil)
 	_ rule.Parameters = (*attributes)(nil)
+	_ rule.KeyRecords = (*attributes)(nil)
 )
 
 // Method returns the method of the request.

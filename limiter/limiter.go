@@ -141,6 +141,9 @@ type Options struct {
 	// limit with `elastic: {from: load}` calls it, so it must be quick. Nil: no gauge is ever
 	// fresh, and no such limit is raised.
 	Load func(gauge string) (load float64, fresh bool)
+
+	// Records are bans and overrides for single clients. Nil: there are none.
+	Records Records
 }
 
 // Limiter decides requests by a table of rules and a store. It is safe for concurrent use. The
@@ -154,6 +157,8 @@ type Limiter struct {
 	catalog       *catalog.Catalog
 	secret        *rule.KeySecret
 	unknown       func(domain, keys string)
+	records       Records
+	overridden    overridden
 	measured      atomic.Bool // whether any decision was measured
 	table         atomic.Pointer[rule.Table]
 	tries         tries
@@ -165,6 +170,7 @@ func New(store stint.Store, table *rule.Table, options Options) *Limiter {
 	l := &Limiter{
 		store: store, observer: options.Observer, load: options.Load, catalog: options.Catalog,
 		secret: options.Secret, denyUnmatched: options.DenyUnmatched, unknown: options.Unknown,
+		records: options.Records,
 	}
 	l.tries.decide = l.reportTries
 	l.table.Store(table)
@@ -178,7 +184,10 @@ func (l *Limiter) Table() *rule.Table { return l.table.Load() }
 func (l *Limiter) Catalog() *catalog.Catalog { return l.catalog }
 
 // Swap replaces the table. Keys keep their used units.
-func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
+func (l *Limiter) Swap(table *rule.Table) {
+	l.table.Store(table)
+	l.overridden.forget()
+}
 
 // Decide decides req and fills in v, which the caller owns and may use again.
 //
@@ -193,6 +202,10 @@ func (l *Limiter) Swap(table *rule.Table) { l.table.Store(table) }
 //
 // Units taken from limits with `count: responses` are reserved, see Settle.
 //
+// A ban of an entry or of the client's address denies the request (see Options.Records) before
+// anything else decides. An override gives the limits of a descriptor other numbers; Verdict.Asked then
+// has copies of the rules, whose Base is the rule of the table.
+//
 // If the request is in a list of its domain, only the list, v.Listed, decides, without the store:
 // the request passes without numbers, or is denied forever. A call that takes nothing, a peek or
 // another operation, skips the lists and asks the limits.
@@ -200,9 +213,13 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
 	v.secret = l.secret
-	if domain := l.domain(req); domain != nil && v.decideByList(domain, req) {
+	domain := l.domain(req)
+	switch {
+	case l.records != nil && v.lookUp(req, domain, l.records):
+		// A ban decided.
+	case domain != nil && v.decideByList(domain, req):
 		// The list decided.
-	} else {
+	default:
 		if rules := l.rules(req); domain != nil || rules != nil {
 			v.match(domain, rules, req, l)
 		} else {

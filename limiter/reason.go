@@ -11,6 +11,7 @@ type Reason string
 
 // The reasons, in the order in which the first that applies decides.
 const (
+	ReasonBanned      Reason = "banned"            // a ban, see Verdict.Ban
 	ReasonDenied      Reason = "denied"            // a deny list
 	ReasonUnmatched   Reason = "unmatched"         // no limit applies, see Options.DenyUnmatched
 	ReasonPenalized   Reason = "penalized"         // a penalty: a client goes on after it was denied
@@ -33,6 +34,8 @@ func (v *Verdict) reason(d *stint.Decision, r *rule.Rule, unmatched, penalized b
 	switch {
 	case d.Allowed:
 		return ""
+	case v.Ban != "":
+		return ReasonBanned
 	case v.Listed != nil:
 		return ReasonDenied
 	case unmatched:

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"stint"
@@ -28,8 +29,11 @@ type Verdict struct {
 	// rule.Domain.Exempts) counts as matched.
 	Unmatched bool
 
-	// Listed is the list that decided, or nil. If it is set, no limit was asked.
+	// Listed is the list that decided, or nil. If it is set, no limit was asked. Bans are one list.
 	Listed *rule.Listed
+
+	// Ban is set if a ban denies the request. Then RetryAfter is the time until its end.
+	Ban BanKind
 
 	// Domain is the domain of the request.
 	Domain string
@@ -69,6 +73,9 @@ type Verdict struct {
 	undone    bool
 	quota     bool // Request.Quota
 	denyPeeks bool // Request.Debt: a peek may be denied
+
+	known []subject // subjects of the request of which something is known
+	at    time.Time // the time by which these are in force; zero: not read yet
 }
 
 // end has the ends in v.keys of a take's key and of the place behind it, and the handling of the
@@ -126,6 +133,10 @@ var unmatched = stint.Decision{Allowed: true, Limit: stint.NoLimit, Remaining: s
 func (v *Verdict) reset(req *Request) {
 	v.Domain, v.asked = req.Domain, req.Descriptors
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
+	v.known = v.known[:0]
+	if v.Ban != "" {
+		v.Ban = ""
+	}
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.sources = v.keys[:0], v.ends[:0], v.taken[:0], v.sources[:0]
 	v.pools, v.shared, v.penalties = v.pools[:0], v.shared[:0], v.penalties[:0]
@@ -237,6 +248,9 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 	}
 	if elastic && takes(req) {
 		v.dropPools()
+	}
+	if len(v.known) > 0 {
+		v.override(req, l)
 	}
 	each := req.Each || req.Quota || domain != nil && !domain.Atomic()
 	for i := range v.Asked {

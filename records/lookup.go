@@ -23,6 +23,9 @@ type Known struct {
 	overrides []*Override // in order of precedence; also those that have ended
 }
 
+// Empty reports whether the subject has neither a ban nor an override, not even one that has ended.
+func (k *Known) Empty() bool { return k.ban == nil && len(k.overrides) == 0 }
+
 // Ban returns the ban of the subject at a time; nil if there is none.
 func (k *Known) Ban(now time.Time) *Ban {
 	if k.ban != nil && k.ban.InForce(now) {

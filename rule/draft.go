@@ -85,6 +85,7 @@ func (d *Draft) domain() *Domain {
 		h := &made.http[i]
 		h.readsPath = h.Actions.ReadsPath() || h.Cost.ReadsPath()
 		made.readsPath = made.readsPath || h.readsPath
+		made.deniesKeys = made.deniesKeys || h.Actions.DeniesKeys()
 	}
 	made.root.identify()
 	return made

@@ -28,6 +28,13 @@ type Sizer = action.Sizer
 // {query: NAME}`.
 type Parameters = action.Parameters
 
+// KeyRecords is optional for Attributes: it knows whose API keys are, for `api_key: {from: records}`.
+type KeyRecords = action.KeyRecords
+
+// ErrKey is the error of Describe for a request whose API key is not valid, where the rules deny such
+// requests.
+var ErrKey = action.ErrKey
+
 // CostError is the error of Describe for a request whose cost is not a valid number.
 type CostError = action.CostError
 
@@ -59,18 +66,41 @@ func (d *Domain) HTTP() []HTTPLimit { return d.http }
 // Paths returns how paths of requests are read.
 func (d *Domain) Paths() action.Paths { return d.paths }
 
+// NeedsRecords returns the place of the first action that needs the records of API keys. ok is false if
+// there is none.
+func (t *Table) NeedsRecords() (file string, line int, ok bool) {
+	for _, d := range t.domains {
+		for i := range d.http {
+			if d.http[i].Actions.ReadsRecords() {
+				return d.file, d.http[i].Line, true
+			}
+		}
+	}
+	return "", 0, false
+}
+
+// HoldsAddress reports whether values of this descriptor key are addresses of clients, or their
+// networks. For a nil domain these are the keys that the actions have by default.
+func (d *Domain) HoldsAddress(key string) bool {
+	return key == "remote_address" || key == "masked_remote_address" || d != nil && slices.Contains(d.addresses, key)
+}
+
 // Describe appends to dst the descriptors of a request: one for each element of http.rate_limits
 // whose actions all find a value. An element with groups gives one for each group, up to the
 // first group without a value. A missing attribute never becomes an empty value, so unknown
 // clients do not share a bucket. If servers may read the path in several ways, there are
 // descriptors for each way.
 //
-// The error is a [*CostError] or a [*PathError]: the client sent a bad cost or an ambiguous path.
+// The error is a [*CostError], a [*PathError] or [ErrKey]: the client sent a bad cost, an ambiguous path
+// or an API key that is not valid.
 // Then dst is returned as it was.
 //
 // Describe reuses the memory of dst up to its capacity, including the entries there.
 func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) {
 	before := len(dst)
+	if d.deniesKeys && slices.ContainsFunc(d.http, func(h HTTPLimit) bool { return h.Actions.Denies(a) }) {
+		return dst, ErrKey
+	}
 	first, others, err := d.readPath(a)
 	if err != nil {
 		return dst, err

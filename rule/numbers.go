@@ -52,6 +52,9 @@ func (r *Rule) With(n Numbers) (*Rule, error) {
 	if made.Limit, err = stint.NewLimit(spec); err != nil {
 		return nil, numbersError(n, err)
 	}
+	if n.Per != 0 {
+		made.Unit = ""
+	}
 	if made.Stored, err = Scaled(made.Limit, Whole+r.Soft); err != nil {
 		return nil, numbersError(n, err)
 	}
@@ -65,6 +68,13 @@ func (r *Rule) With(n Numbers) (*Rule, error) {
 	if r.Tally != nil {
 		if made.Tally = limits.CountingDenied(made.Limit); made.Tally == nil {
 			return nil, &NumbersError{"requests", "the rule counts as envoyproxy/ratelimit does, which needs one unit more", "write a smaller number"}
+		}
+	}
+	if r.Penalty != nil && n.Per != 0 { // it counts denied tries in the period of the limit
+		spec := r.Penalty.Spec()
+		spec.Per = n.Per
+		if made.Penalty, err = stint.NewLimit(spec); err != nil {
+			return nil, numbersError(n, err)
 		}
 	}
 	made.agree()

@@ -108,6 +108,27 @@ func TestWithDerived(t *testing.T) {
 	}
 }
 
+// The word of the file for the period is dropped with the period.
+func TestWithUnit(t *testing.T) {
+	r := only(t, "  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 10}\n", false)[0]
+	for n, want := range map[rule.Numbers]string{{Per: time.Hour}: "", {Requests: 5}: "minute"} {
+		if made, err := r.With(n); err != nil || made.Unit != want {
+			t.Errorf("%+v: the unit is %q, %v, want %q", n, made.Unit, err, want)
+		}
+	}
+}
+
+// A penalty counts denied tries in the period of the limit, whatever that is, and stays otherwise.
+func TestWithPenalty(t *testing.T) {
+	r := only(t, "  - key: user\n    rate_limit: {per: 1m, requests: 10, penalty: {after: 3, ladder: [1m, 1h]}}\n", false)[0]
+	for n, want := range map[rule.Numbers]time.Duration{{Per: time.Hour}: time.Hour, {Requests: 5}: time.Minute, {Unlimited: true}: time.Minute} {
+		made, err := r.With(n)
+		if err != nil || made.Penalty == nil || made.Penalty.Spec().Per != want || made.Penalty.Spec().Ladder != r.Penalty.Spec().Ladder {
+			t.Errorf("%+v: %v, penalty %v, want one of %s", n, err, made.Penalty, want)
+		}
+	}
+}
+
 // Numbers that do not fit are refused, with the field.
 func TestWithRefused(t *testing.T) {
 	for _, tt := range []struct {

@@ -85,11 +85,13 @@ func (t *Table) HoldsSecrets() bool {
 	return slices.ContainsFunc(t.domains, func(d *Domain) bool { return len(d.secrets) > 0 })
 }
 
-// markSecrets sets which values of keys are hashes of secrets. It needs all files of a domain.
+// markSecrets sets which values of keys are hashes of secrets, and which are addresses. It needs all
+// files of a domain.
 func (t *Table) markSecrets() {
 	for _, d := range t.domains {
 		for i := range d.http {
 			d.secrets = d.http[i].Actions.Hashed(d.secrets)
+			d.addresses = d.http[i].Actions.Addresses(d.addresses)
 		}
 	}
 	for _, r := range t.rules {

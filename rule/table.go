@@ -58,9 +58,11 @@ type Domain struct {
 	paths  action.Paths
 	lists  []*Listed
 
-	secrets []string // descriptor keys whose values are hashes of secrets
+	secrets   []string // descriptor keys whose values are hashes of secrets
+	addresses []string // descriptor keys whose values are addresses of clients
 
-	readsPath bool // a descriptor depends on how the path is read
+	readsPath  bool // a descriptor depends on how the path is read
+	deniesKeys bool // an action denies requests with API keys that are not valid
 }
 
 // Name returns the name of the domain.

@@ -40,6 +40,8 @@ type Metrics struct {
 	allowed, denied, failed   atomic.Uint64 // counts of requests
 	degraded, over, unmatched atomic.Uint64 // unmatched: for unknown domains only
 
+	banned [len(banKinds)]atomic.Uint64 // requests that bans denied
+
 	mu        sync.Mutex // guards the fields below
 	reloads   [2]uint64  // failed, succeeded
 	reloaded  time.Time  // time of the last success
@@ -213,6 +215,10 @@ func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	}
 	if v.Over {
 		m.over.Add(1)
+	}
+	if v.Ban != "" {
+		m.countBan(v.Ban)
+		return
 	}
 	if v.Listed != nil {
 		if n := m.current.Load().listed[listName{v.Domain, v.Listed.Name, v.Listed.Exempt}]; n != nil {

@@ -116,6 +116,15 @@ func newRule(terms *stint.Terms, empty stint.Instant) *rule {
 	return &rule{terms: terms, own: terms.Own, store: terms.Stored(), empty: empty, passed: new(atomic.Uint64)}
 }
 
+// stored returns the limit that the store decides a take by. The numbers of a key may differ from those
+// of its rule, while its shares are the same; the store then has the rest of these numbers.
+func (r *rule) stored(t *stint.Take) *stint.Limit {
+	if terms := t.Terms(); r.own != nil && terms.Own == r.own {
+		return terms.Rest
+	}
+	return r.store
+}
+
 // Begin decides a call from the shares of the node, if it can, and then returns nil. Otherwise it
 // returns a request to the store.
 func (n *Node) Begin(call *stint.Call, now stint.Instant) *Request {
@@ -177,7 +186,7 @@ func (req *Request) add(i int, t *stint.Take, r *rule) {
 			how.OnFailure, how.Local = stint.Deny, nil
 		}
 		req.handling = append(req.handling, how) // if append moves the slice, earlier takes keep pointers into the old one, which stays valid
-		asked.Limit, asked.Handling = r.store, &req.handling[len(req.handling)-1]
+		asked.Limit, asked.Handling = r.stored(t), &req.handling[len(req.handling)-1]
 	}
 	req.Call.Takes = append(req.Call.Takes, asked)
 	req.index = append(req.index, i)

@@ -69,16 +69,16 @@ func (s *shard) sweepLocked(now stint.Instant) {
 }
 
 // storeRemaining estimates the units left at the store.
-func (p *share) storeRemaining(now stint.Instant) int64 {
+func (p *share) storeRemaining(t *stint.Take, now stint.Instant) int64 {
 	if p.until > now {
 		return p.left
 	}
-	return p.rule.store.Capacity()
+	return p.rule.stored(t).Capacity()
 }
 
 // show fills in the decision of a take that passed, or of a peek, with the figures of the share.
 func (p *share) show(t *stint.Take, now stint.Instant, d *stint.Decision) {
 	*d = p.rule.own.Test(&p.state, now, 0)
 	d.Own, d.Limit = true, t.Limit.Capacity()
-	d.Remaining = min(d.Limit, d.Remaining+p.storeRemaining(now))
+	d.Remaining = min(d.Limit, d.Remaining+p.storeRemaining(t, now))
 }

@@ -239,6 +239,16 @@ var layers = []layer{
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{
+		[]string{"limiter/lookup"},
+		[]string{".", "rule", "limiter", "records", "internal/..."},
+		"limiter asks an interface about clients; who joins it with a file of records knows both",
+	},
+	{
+		[]string{"limiter/lookup/lookuptest"},
+		[]string{".", "limiter/lookup", "records", "records/apikey", "internal/..."},
+		"records for tests are those that a service has",
+	},
+	{
 		[]string{"limiter/*"},
 		[]string{".", "rule", "rule/catalog", "rule/denial", "limiter", "internal/..."},
 		"what middlewares share stands above limiter and below them",
@@ -257,6 +267,11 @@ var layers = []layer{
 		[]string{"server/httpapi/loads"},
 		[]string{"load", "server/httpapi/inline", "internal/..."},
 		"gauges are shown and set without knowing which rules ask them",
+	},
+	{
+		[]string{"server/httpapi/describe"},
+		[]string{".", "rule", "limiter", "limiter/response", "internal/..."},
+		"limits are shown in one form, wherever they are asked for",
 	},
 	{
 		[]string{"server/httpapi/*"},
@@ -306,7 +321,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings"},
 		[]string{
-			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "load", "records", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -314,7 +329,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "examples/...", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
+			".", "rule", "rule/*", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "cmd/stint/*", "pace", "pace/*", "app", "app/settings", "internal/...",
 		},
 		"nothing imports a command or an example",

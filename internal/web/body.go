@@ -108,9 +108,9 @@ func (m *Message) AppendCapacityProblem(dst []byte, status int, retry time.Durat
 
 // AppendPlainProblem appends the problem details of a refusal without a registered type; title is
 // the title of its status.
-func (m *Message) AppendPlainProblem(dst []byte, status int, title string) []byte {
+func (m *Message) AppendPlainProblem(dst []byte, status int, title string, retry time.Duration) []byte {
 	dst = append(append(append(dst, untyped...), '"'), escape(title)...)
-	return append(m.problem(append(dst, '"'), status, stint.Never), '}')
+	return append(m.problem(append(dst, '"'), status, retry), '}')
 }
 
 // AppendCodedProblem appends the problem details of a refusal without a registered type, with the

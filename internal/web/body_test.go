@@ -49,7 +49,7 @@ func TestBodiesAreJSON(t *testing.T) {
 		{m.AppendEnvelope(nil, &stint.Decision{RetryAfter: stint.Never}, Delta), odd},
 		{m.AppendPlainEnvelope(nil, time.Second), odd + "1 second" + odd},
 		{m.AppendCapacityProblem(nil, 503, time.Second), odd + "1 second" + odd},
-		{m.AppendPlainProblem(nil, 403, odd), odd},
+		{m.AppendPlainProblem(nil, 403, odd, stint.Never), odd},
 		{m.AppendProblem(nil, 429, []Policy{policy(odd, IETF, perMinute, -1, time.Minute)}, 0), odd + "1 minute" + odd},
 	} {
 		var got struct {

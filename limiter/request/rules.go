@@ -31,7 +31,7 @@ const (
 	Unidentified
 
 	// Invalid means that the request states a cost that is not a number, or a path that
-	// servers may read as too many other paths.
+	// servers may read as too many other paths, or that its API key is not valid.
 	Invalid
 )
 
@@ -83,12 +83,15 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 	rules := b.Limiter.Catalog()
 	cataloged := rules != nil && rules.Has(b.Domain)
 	if domain == nil && !cataloged {
-		return b.decideNoLimit(ctx, nil, s)
+		return b.decideNoLimit(ctx, a, nil, s)
 	}
 	s.described = s.described[:0]
 	if domain != nil {
 		var err error
 		if s.described, err = domain.Describe(s.described, a); err != nil {
+			if b.banned(a, table, s) {
+				return Decided, nil
+			}
 			return Invalid, err
 		}
 	}
@@ -100,7 +103,7 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 		s.describeToCatalog(a, domain == nil || !domain.HasHTTP())
 	}
 	if len(s.descriptors) == 0 && len(domain.Lists()) == 0 {
-		return b.decideNoLimit(ctx, table, s)
+		return b.decideNoLimit(ctx, a, table, s)
 	}
 	s.request = limiter.Request{
 		Domain: b.Domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: answers,
@@ -108,17 +111,25 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 	return outcomeOf(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
 }
 
-// decideNoLimit decides a request to which no limit can apply: it passes, unless such requests
-// are denied.
-func (b *ByRules) decideNoLimit(ctx context.Context, table *rule.Table, s *Scratch) (Outcome, error) {
+// decideNoLimit decides a request to which no limit can apply: it passes, unless its client is
+// banned or such requests are denied.
+func (b *ByRules) decideNoLimit(ctx context.Context, a rule.Attributes, table *rule.Table, s *Scratch) (Outcome, error) {
+	if b.banned(a, table, s) {
+		return Decided, nil
+	}
 	if !b.Limiter.DeniesUnmatched() {
 		if !b.HasRules() {
 			b.Limiter.Missing(b.Domain)
 		}
 		return NoLimit, nil
 	}
-	s.request = limiter.Request{Domain: b.Domain, Table: table}
 	return outcomeOf(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
+}
+
+// banned denies a request without descriptors if its client is banned, and reports whether it did.
+func (b *ByRules) banned(a rule.Attributes, table *rule.Table, s *Scratch) bool {
+	s.request = limiter.Request{Domain: b.Domain, Attributes: a, Table: table}
+	return b.Limiter.DenyBanned(&s.request, &s.Verdict)
 }
 
 // HasRules reports whether the domain has any rules. A domain without rules limits nothing, so

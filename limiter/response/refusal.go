@@ -62,7 +62,7 @@ type Refuser struct {
 	status int
 	reset  web.Reset
 
-	denied, unknown, unavailable, listed, unmatched, penalized *web.Message
+	denied, unknown, unavailable, listed, banned, unmatched, penalized *web.Message
 }
 
 // NewRefuser returns a Refuser with this text.
@@ -75,6 +75,7 @@ func NewRefuser(w RefusalText) *Refuser {
 		penalized: web.NewMessage(string(limiter.ReasonPenalized), "Too many requests after the limit was reached. Wait {wait} and try again.",
 			"Too many requests after the limit was reached."),
 		listed:      web.NewMessage(string(limiter.ReasonDenied), "", "This client is not served."),
+		banned:      web.NewMessage(string(limiter.ReasonBanned), "This client is banned. Wait {wait} and try again.", "This client is banned."),
 		unmatched:   web.NewMessage(string(limiter.ReasonUnmatched), "", "No limit applies to this request, and such requests are refused."),
 		unavailable: web.NewMessage(string(limiter.ReasonUnavailable), "The limit could not be asked. Wait {wait} and try again.", ""),
 	}
@@ -103,9 +104,27 @@ func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, polici
 	return err
 }
 
-// Listed makes the refusal of a request that a deny list matched.
-func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict) {
-	plainRefusal(r, accept, f.listed, v.Listed.Status)
+// Listed makes the refusal of a request that a deny list matched, or that is banned, and the header
+// fields for it: Retry-After, if the ban has an end.
+func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict, fields *web.Fields) {
+	if v.RetryAfter == stint.Never {
+		fields.Answer(nil, -1, f.reset)
+	} else {
+		fields.Wait(v.RetryAfter)
+	}
+	if v.Ban == "" {
+		plainRefusal(r, accept, f.listed, v.Listed.Status)
+		return
+	}
+	plainRefusal(r, accept, f.banned, v.Listed.Status)
+	switch {
+	case r.Media == web.Problem:
+		r.Body = f.banned.AppendPlainProblem(r.Body[:0], r.Status, http.StatusText(r.Status), v.RetryAfter)
+	case v.RetryAfter != stint.Never:
+		until := v.Decision
+		until.ResetAfter = v.RetryAfter
+		r.Body = f.banned.AppendEnvelope(r.Body[:0], &until, f.reset)
+	}
 }
 
 // Penalized makes the refusal of a request that a penalty denied: 429, whatever the rule's own denial
@@ -132,9 +151,17 @@ func (f *Refuser) Unidentified(r *Refusal, accept []string) {
 	plainRefusal(r, accept, f.unknown, http.StatusForbidden)
 }
 
-// Invalid makes the refusal of a request with a bad cost or an ambiguous path, by the error that
-// Decide returned.
+// challenge names what a client needs whose API key is not valid, as RFC 9110 demands of a 401.
+var challenge = []denial.Header{{Name: "WWW-Authenticate", Value: "ApiKey"}}
+
+// Invalid makes the refusal of a request with a bad cost, an ambiguous path or an API key that is not
+// valid, by the error that Decide returned.
 func (f *Refuser) Invalid(r *Refusal, accept []string, err error) {
+	if errors.Is(err, rule.ErrKey) {
+		plainRefusal(r, accept, web.NewMessage("unauthorized", "", "The API key is not valid."), http.StatusUnauthorized)
+		r.Own = challenge
+		return
+	}
 	code := "bad_cost"
 	if _, ok := errors.AsType[*rule.PathError](err); ok {
 		code = "bad_path"
@@ -146,7 +173,7 @@ func (f *Refuser) Invalid(r *Refusal, accept []string, err error) {
 func plainRefusal(r *Refusal, accept []string, m *web.Message, status int) {
 	*r = Refusal{Status: status, Body: r.Body[:0]}
 	if web.PrefersProblem(accept) {
-		r.Media, r.Body = web.Problem, m.AppendPlainProblem(r.Body, status, http.StatusText(status))
+		r.Media, r.Body = web.Problem, m.AppendPlainProblem(r.Body, status, http.StatusText(status), stint.Never)
 		return
 	}
 	r.Media, r.Body = web.JSON, m.AppendPlainEnvelope(r.Body, stint.Never)

@@ -75,6 +75,8 @@ type action struct {
 	verifier Verifier
 	// device is the cookie of a device action; nil for others.
 	device *deviceCookie
+	// record is set for an api_key with `from: records`.
+	record *recordedKey
 	// Further facts for Parts: values are all possible values (nil: any text); hashed means that
 	// the value is a hash of a secret; narrow means that one IPv6 host can have many values; reads
 	// is the source of the value if the name does not show it.
@@ -93,6 +95,9 @@ type action struct {
 func (l *List) Describe(entries []Entry, a Attributes, path string) ([]Entry, bool) {
 	before := len(entries)
 	for i := range l.actions {
+		if r := l.actions[i].record; r != nil && r.planKey != "" {
+			entries = r.appendPlan(entries, a)
+		}
 		entry, ok := l.actions[i].entry(a, path)
 		if ok {
 			entries = append(entries, entry)
@@ -131,7 +136,7 @@ func (a *action) entry(request Attributes, path string) (Entry, bool) {
 func (l *List) Keys() [][]string {
 	var keys [][]string
 	for i := range l.actions {
-		if l.actions[i].optional {
+		if r := l.actions[i].record; l.actions[i].optional || r != nil && r.planKey != "" {
 			break
 		}
 		keys = append(keys, l.actions[i].keys())
@@ -153,14 +158,23 @@ func verifiers(dst []Verifier, actions []action) []Verifier {
 }
 
 // Hashed appends to dst the keys of entries whose values are hashes of secrets, without duplicates.
-func (l *List) Hashed(dst []string) []string { return hashedKeys(dst, l.actions) }
+func (l *List) Hashed(dst []string) []string {
+	return keysOf(dst, l.actions, func(a *action) bool { return a.hashed })
+}
 
-func hashedKeys(dst []string, actions []action) []string {
+// Addresses appends to dst the keys of entries whose values are the client's address or its network,
+// without duplicates.
+func (l *List) Addresses(dst []string) []string {
+	return keysOf(dst, l.actions, func(a *action) bool { return a.name == "remote_address" || a.name == "masked_remote_address" })
+}
+
+// keysOf appends to dst the keys of the actions that is selects, without duplicates.
+func keysOf(dst []string, actions []action, is func(*action) bool) []string {
 	for i := range actions {
-		if a := &actions[i]; a.hashed && !slices.Contains(dst, a.key) {
+		if a := &actions[i]; is(a) && !slices.Contains(dst, a.key) {
 			dst = append(dst, a.key)
 		}
-		dst = hashedKeys(dst, actions[i].first)
+		dst = keysOf(dst, actions[i].first, is)
 	}
 	return dst
 }
@@ -194,6 +208,9 @@ func (a *action) String() string {
 	text := a.name
 	if a.key != a.name {
 		text += " as " + a.key
+	}
+	if a.record != nil {
+		text += a.record.String()
 	}
 	if a.optional {
 		text += " if present"

@@ -57,9 +57,13 @@ const (
 func (l *List) Parts() []Part { return partsOf(l.actions) }
 
 func partsOf(actions []action) []Part {
-	all := make([]Part, len(actions))
+	all := make([]Part, 0, len(actions))
 	for i := range actions {
-		all[i] = actions[i].part()
+		p := actions[i].part()
+		if r := actions[i].record; r != nil && r.planKey != "" {
+			all = append(all, Part{Name: p.Name, Key: r.planKey, Reads: "plan of the " + p.Reads, From: FromProof, Optional: true})
+		}
+		all = append(all, p)
 	}
 	return all
 }
@@ -98,6 +102,9 @@ func (a *action) part() Part {
 		}
 	case "cookie", "api_key", "basic_auth_user":
 		p.From = FromClaim
+		if a.record != nil {
+			p.From = FromProof
+		}
 	}
 	return p
 }

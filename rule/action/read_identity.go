@@ -44,15 +44,25 @@ func readPlain(value func(Attributes) (string, bool)) func(strictyaml.Value, *ac
 
 func readAPIKey(v strictyaml.Value, a *action) {
 	inHeader, inQuery := "", ""
+	var from *strictyaml.Value
+	r, said := new(recordedKey), map[string]strictyaml.Value{}
 	a.object(v, strictyaml.Words{
 		"header_name":          func(v strictyaml.Value) { inHeader = HeaderName(v) },
 		"query_parameter_name": func(v strictyaml.Value) { inQuery = v.NonEmpty() },
 		"skip_if_absent":       func(v strictyaml.Value) { a.optional = v.Bool() },
+		"from":                 func(v strictyaml.Value) { from = &v },
+		"plan_key":             func(v strictyaml.Value) { said["plan_key"], r.planKey = v, v.NonEmpty() },
+		"invalid": func(v strictyaml.Value) {
+			said["invalid"] = v
+			i, _ := v.OneOf("skip", "deny")
+			r.deny = i == 1
+		},
 	})
 	if inHeader == "" && inQuery == "" && (v.IsObject() || v.IsNull()) {
 		v.Fail("api_key without a place", "add `header_name:` or `query_parameter_name:`, which has the key")
 	}
-	a.value, a.hashed = hashed(apiKey(inHeader, inQuery)), true
+	r.read = apiKey(inHeader, inQuery)
+	readRecorded(from, said, r, a)
 }
 
 func readCertificate(v strictyaml.Value, a *action) {
@@ -111,6 +121,9 @@ func readFirstOf(v strictyaml.Value, a *action) {
 				element.Fail(fmt.Sprintf("two actions of first_of have the key %s", key),
 					"give each a descriptor_key of its own, so that a value of one never spends the bucket of another")
 			}
+		}
+		if one.record != nil && one.record.planKey != "" {
+			element.Fail("plan_key inside first_of", "remove it: first_of makes one entry")
 		}
 		if one.optional {
 			element.Fail("skip_if_absent inside first_of", "remove it: if one action has no value, the next one is used")

@@ -305,11 +305,28 @@ func (m *Matched) Rule(i int) *rule.Rule {
 	for len(m.rules) <= i {
 		m.rules = append(m.rules, &rule.Rule{Index: -1})
 	}
-	r, one := m.rules[i], m.version.rules.at(m.hits[i].ref)
-	t := m.version.terms[one.terms]
-	r.Name = m.version.id(one)
+	m.version.fill(m.rules[i], m.hits[i].ref)
+	return m.rules[i]
+}
+
+// fill sets the fields of a rule in the form of rules from files.
+func (v *version) fill(r *rule.Rule, ref uint32) {
+	one := v.rules.at(ref)
+	t := v.terms[one.terms]
+	r.Name = v.id(one)
 	r.Given, r.Domain, r.Unit = r.Name, t.domain, t.unit
 	r.Limit, r.Stored, r.Soft = t.limit, t.stored, t.soft
 	r.Shadow, r.OnStoreFailure = t.shadow, t.onStoreFailure
-	return r
+}
+
+// Rule returns the rule with this ID in the form of rules from files.
+func (c *Catalog) Rule(id string) (r *rule.Rule, ok bool) {
+	v := c.current.Load()
+	_, ref := v.search(id)
+	if ref == 0 {
+		return nil, false
+	}
+	r = &rule.Rule{Index: -1}
+	v.fill(r, ref)
+	return r, true
 }

@@ -97,6 +97,9 @@ type AdminOptions struct {
 	// process has; nil if no store lends units.
 	Leases func(*stint.Take) (LeaseStore, LocalLease)
 
+	// Overrides returns the number of overrides of each rule, by its name; nil if there are none.
+	Overrides func() map[string]int
+
 	// Pprof enables /debug/pprof. It always requires the token, because profiling can slow the
 	// process down; without a Token nobody can call it.
 	Pprof bool

@@ -13,11 +13,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"stint"
 	"stint/limiter"
-	"stint/rule"
 	"stint/rule/rulefile"
 	"stint/store/memory"
 )
@@ -310,18 +308,6 @@ func TestAdminRefusals(t *testing.T) {
 			t.Errorf("status %d, %s", status, answer)
 		}
 	})
-}
-
-func TestFormatSpan(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		365 * 24 * time.Hour: "365d", 36 * time.Hour: "36h", 90 * time.Second: "90s", 15 * time.Minute: "15m",
-		1500 * time.Millisecond: "1500ms", 1500 * time.Microsecond: "1.5ms",
-	} {
-		got := formatSpan(d)
-		if back, err := rule.ParseDuration(got); got != want || err != nil || back != d {
-			t.Errorf("%v is written %q, want %q, and read as %v", d, got, want, back)
-		}
-	}
 }
 
 // docs/openapi.yaml contains every path, and its examples of a check are accepted.

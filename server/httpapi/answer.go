@@ -30,20 +30,20 @@ func appendVerdict(dst []byte, v *limiter.Verdict, atMost bool) []byte {
 	return append(dst, "]}\n"...)
 }
 
+// appendReason appends the member reason of a denial.
+func appendReason(dst []byte, r limiter.Reason) []byte {
+	if r == "" {
+		return dst
+	}
+	return append(append(append(dst, `,"reason":"`...), r...), '"')
+}
+
 // appendUnmatched appends the member unmatched if it is true.
 func appendUnmatched(dst []byte, unmatched bool) []byte {
 	if !unmatched {
 		return dst
 	}
 	return append(dst, `,"matched":false`...)
-}
-
-// appendReason appends the member reason of a denial.
-func appendReason(dst []byte, reason limiter.Reason) []byte {
-	if reason == "" {
-		return dst
-	}
-	return append(append(append(dst, `,"reason":"`...), reason...), '"')
 }
 
 // nameOf returns the name of the rule or list that decided; "" if none did.

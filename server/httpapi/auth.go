@@ -67,6 +67,10 @@ type AuthOptions struct {
 	// policy; "" for none.
 	DegradedHeader string
 
+	// APIKeys returns the subject and the plan of an API key, for rules with `api_key: {from:
+	// records}`. It may be nil; then no key identifies anybody.
+	APIKeys request.IdentifyFunc
+
 	// OnError is called for every request that the store could not decide. It must not block. It
 	// may be nil.
 	OnError func(error)
@@ -164,7 +168,7 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 	if f != nil {
 		return f
 	}
-	w.request = proxied{line: asked, header: req.Header, client: client}
+	w.request = proxied{line: asked, header: req.Header, client: client, Identifier: request.NewIdentifier(a.options.APIKeys)}
 	rules := request.ByRules{Limiter: a.limiter, Domain: q.domain}
 	what, err := rules.Decide(ctx, &w.request, false, &w.Scratch)
 	accept := req.Header.Values("Accept")
@@ -217,7 +221,8 @@ func (a *auth) obey(ctx context.Context, q *authQuery, w *authWork, accept []str
 			pass(w, resp, true)
 			return true
 		}
-		a.refuser.Listed(&w.refusal, accept, v)
+		a.refuser.Listed(&w.refusal, accept, v, &w.fields)
+		resp.setAll(&w.fields)
 		return false
 	}
 	if v.Unmatched && !v.Allowed {

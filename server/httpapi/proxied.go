@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stint/internal/web"
+	"stint/limiter/request"
 	"stint/rule"
 )
 
@@ -15,9 +16,10 @@ import (
 // are those of the proxy's call: the client's and those that the proxy adds. The size of the body
 // and the client's certificate are unknown.
 type proxied struct {
-	line    web.ForwardedRequest
-	header  Headers
-	client  netip.Addr
+	line   web.ForwardedRequest
+	header Headers
+	client netip.Addr
+	request.Identifier
 	cookies []*http.Cookie // cookies to set on the answer
 }
 
@@ -26,6 +28,7 @@ var (
 	_ rule.Connection = (*proxied)(nil)
 	_ rule.Parameters = (*proxied)(nil)
 	_ rule.Responder  = (*proxied)(nil)
+	_ rule.KeyRecords = (*proxied)(nil)
 )
 
 // Method returns the method of the client's request.

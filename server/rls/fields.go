@@ -107,6 +107,10 @@ func (f *fields) presets(h *Handler, c *Call) {
 	if !said {
 		return
 	}
+	if v := &c.verdict; v.Ban != "" && v.RetryAfter != stint.Never {
+		f.preset.Wait(v.RetryAfter)
+		return
+	}
 	var denied int
 	f.policies, denied = response.Policies(f.policies, &c.verdict, h.defaultPresets, (*namer)(c))
 	if c.left > 0 {

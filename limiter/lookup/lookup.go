@@ -1,0 +1,116 @@
+// Package lookup lets a limiter decide by the bans and overrides in a file of records, and identifies
+// clients by the API keys there.
+package lookup
+
+import (
+	"net/netip"
+	"time"
+
+	"stint/limiter"
+	"stint/records"
+	"stint/rule"
+)
+
+// Records are the records of a file, for [limiter.Options] and for the option APIKeys of middlewares.
+// The zero Records is not usable, see New. It is safe for concurrent use.
+type Records struct {
+	file    *records.File
+	options Options
+}
+
+var _ limiter.Records = (*Records)(nil)
+
+// Options are the optional parts of Records. The functions run in the goroutines of requests, many at
+// a time, and must not block.
+type Options struct {
+	// OnError is called for each look-up that fails. The request is decided as if there was no record.
+	// Banned addresses and patterns are in memory and never fail. Nil: not called.
+	OnError func(err error)
+
+	// OnMisfit is called once for each override that does not fit its rule, and again after a change
+	// of the rules. The numbers of the rule apply. Nil: not called.
+	OnMisfit func(r *rule.Rule, err error)
+}
+
+// New returns the records of a file.
+func New(file *records.File, o Options) *Records { return &Records{file, o} }
+
+// Mentions implements limiter.Records.
+func (r *Records) Mentions(key string) bool { return r.file.Mentions(key) }
+
+// Lookup implements limiter.Records.
+func (r *Records) Lookup(key, value string) limiter.Known {
+	k, err := r.file.Lookup(key, value)
+	if err != nil {
+		r.failed(err)
+		return nil
+	}
+	if k.Empty() {
+		return nil
+	}
+	return (*known)(k)
+}
+
+// BannedNetwork implements limiter.Records.
+func (r *Records) BannedNetwork(network netip.Prefix) (until time.Time, banned bool) {
+	var always time.Time // before the end of any ban
+	if network.IsSingleIP() {
+		return r.file.BannedAddress(network.Addr(), always)
+	}
+	return r.file.BannedNetwork(network, always)
+}
+
+// Misfit implements limiter.Records.
+func (r *Records) Misfit(of *rule.Rule, err error) {
+	if r.options.OnMisfit != nil {
+		r.options.OnMisfit(of, err)
+	}
+}
+
+// Identify returns the subject and the plan of an API key now, see [records.File.Identify].
+func (r *Records) Identify(text string) (subject, plan string, err error) {
+	subject, plan, err = r.file.Identify(text, time.Now())
+	if err != nil {
+		r.failed(err)
+	}
+	return subject, plan, err
+}
+
+// Overrides returns how many subjects and patterns have an override of each rule, by its name. It
+// counts those that have ended until they are deleted. It returns nil if the file cannot be read.
+func (r *Records) Overrides() map[string]int {
+	count, err := r.file.CountOverrides()
+	if err != nil {
+		r.failed(err)
+	}
+	return count
+}
+
+func (r *Records) failed(err error) {
+	if r.options.OnError != nil {
+		r.options.OnError(err)
+	}
+}
+
+// known is records.Known for a limiter.
+type known records.Known
+
+// Ban implements limiter.Known.
+func (k *known) Ban() (until time.Time, banned bool) {
+	ban := (*records.Known)(k).Ban(time.Time{}) // before the end of any ban
+	if ban == nil {
+		return until, false
+	}
+	return ban.Until, true
+}
+
+// Override implements limiter.Known.
+func (k *known) Override(name string, now time.Time) (limiter.Override, bool) {
+	o := (*records.Known)(k).Override(name, now)
+	if o == nil {
+		return limiter.Override{}, false
+	}
+	return limiter.Override{
+		Numbers: rule.Numbers{Requests: o.Requests, Per: o.Per, Burst: o.Burst, Unlimited: o.Unlimited}, Target: o.Target, Until: o.Until,
+	}, true
+}
