@@ -124,8 +124,13 @@ var layers = []layer{
 		"who looks for mistakes in rules reads them as they decide, and decides nothing",
 	},
 	{
+		[]string{"rule/catalog/order"},
+		nil,
+		"rules are kept in order by their numbers",
+	},
+	{
 		[]string{"rule/catalog"},
-		[]string{".", "rule", "internal/..."},
+		[]string{".", "rule", "rule/catalog/order", "internal/..."},
 		"a million rules are rules; those of files know nothing of them",
 	},
 	{

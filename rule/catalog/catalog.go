@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"stint/internal/urlpath"
+	"stint/rule/catalog/order"
 )
 
 // Catalog is a set of rules. It is safe for concurrent use: readers see all rules of one version
@@ -25,14 +26,8 @@ type Catalog struct {
 
 	mu       sync.Mutex // guards the fields below; held while a new version is made
 	pool     *pool
-	clearing *draft   // draft to which the current rules are being recompiled; nil if none
-	missed   []change // changes since clearing began
-}
-
-// change is a Put, or a Delete of rule.ID.
-type change struct {
-	rule   Rule
-	delete bool
+	clearing *draft // draft to which the current rules are being recompiled; nil if none
+	missed   []Edit // changes since clearing began
 }
 
 // Options are the settings of a catalog.
@@ -93,11 +88,16 @@ func (c *Catalog) Replace(rules iter.Seq2[Rule, error]) error {
 	// Nothing can fail from here on.
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.replace(d)
+	return nil
+}
+
+// replace makes a draft with all rules the current version.
+func (c *Catalog) replace(d *draft) {
 	d.generation = c.current.Load().generation + 1
 	c.pool = d.pool
 	c.clearing, c.missed = nil, nil
 	c.current.Store(d.publish())
-	return nil
 }
 
 // compile returns a draft with all rules of a sequence.
@@ -122,7 +122,7 @@ func (c *Catalog) compile(rules iter.Seq2[Rule, error]) (*draft, error) {
 			}
 		}
 	}
-	d.order = newOrder(sorted, d.owner)
+	d.order = order.New(sorted, d.owner)
 	return d, nil
 }
 
@@ -147,7 +147,7 @@ func (c *Catalog) Put(r Rule) error {
 	if err != nil || !changed {
 		return err
 	}
-	c.commit(d, change{rule: r})
+	c.commit(d, Edit{Rule: r})
 	return nil
 }
 
@@ -159,18 +159,20 @@ func (c *Catalog) Delete(id string) bool {
 	if !d.delete(id) {
 		return false
 	}
-	c.commit(d, change{rule: Rule{ID: id}, delete: true})
+	c.commit(d, Edit{Rule: Rule{ID: id}, Delete: true})
 	return true
 }
 
 // commit makes a draft the current version.
-func (c *Catalog) commit(d *draft, by change) {
+func (c *Catalog) commit(d *draft, by ...Edit) {
 	d.generation++
 	c.current.Store(d.publish())
 	switch {
 	case c.clearing != nil:
-		by.rule = by.rule.clone()
-		c.missed = append(c.missed, by)
+		for _, e := range by {
+			e.Rule = e.Rule.clone()
+			c.missed = append(c.missed, e)
+		}
 	case d.wasteful():
 		c.clearing = c.empty(c.newPool())
 		go c.clear(c.clearing, c.current.Load())
@@ -188,13 +190,13 @@ func (d *draft) wasteful() bool {
 func (c *Catalog) clear(d *draft, v *version) {
 	refs := make([]uint32, 0, v.count)
 	var err error
-	for p := (place{}); v.order.at(p) != 0 && err == nil; p = v.order.next(p) {
+	for p := (order.Place{}); v.order.At(p) != 0 && err == nil; p = v.order.Next(p) {
 		var ref uint32
-		r := v.rule(v.order.at(p))
+		r := v.rule(v.order.At(p))
 		ref, err = d.insert(&r)
 		refs = append(refs, ref)
 	}
-	d.order = newOrder(refs, d.owner)
+	d.order = order.New(refs, d.owner)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.clearing != d {
@@ -211,11 +213,11 @@ func (c *Catalog) clear(d *draft, v *version) {
 }
 
 // catchUp applies the changes that were made while the draft was compiled.
-func (d *draft) catchUp(missed []change) error {
+func (d *draft) catchUp(missed []Edit) error {
 	for i := range missed {
-		if missed[i].delete {
-			d.delete(missed[i].rule.ID)
-		} else if _, err := d.put(&missed[i].rule); err != nil {
+		if missed[i].Delete {
+			d.delete(missed[i].Rule.ID)
+		} else if _, err := d.put(&missed[i].Rule); err != nil {
 			return err
 		}
 	}
@@ -236,10 +238,10 @@ func (c *Catalog) Get(id string) (Rule, bool) {
 // last ID of a page to get the next one.
 func (c *Catalog) List(after string, n int) []Rule {
 	v := c.current.Load()
-	p := v.order.search(func(ref uint32) bool { return v.id(v.rules.at(ref)) <= after })
+	p := v.order.Search(func(ref uint32) bool { return v.id(v.rules.at(ref)) <= after })
 	list := make([]Rule, 0, max(0, min(n, v.count)))
-	for ; len(list) < n && v.order.at(p) != 0; p = v.order.next(p) {
-		list = append(list, v.rule(v.order.at(p)))
+	for ; len(list) < n && v.order.At(p) != 0; p = v.order.Next(p) {
+		list = append(list, v.rule(v.order.At(p)))
 	}
 	return list
 }

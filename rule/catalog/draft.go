@@ -39,14 +39,14 @@ func (d *draft) put(r *Rule) (bool, error) {
 			return true, d.amend(old, &before, r)
 		}
 		d.remove(old)
-		d.order.remove(at, d.owner)
+		d.order.Remove(at, d.owner)
 	}
 	ref, err := d.insert(r)
 	if err != nil {
 		return false, err
 	}
 	at, _ = d.search(r.ID)
-	d.order.insert(at, ref, d.owner)
+	d.order.Insert(at, ref, d.owner)
 	return true, nil
 }
 
@@ -74,7 +74,7 @@ func (d *draft) delete(id string) bool {
 		return false
 	}
 	d.remove(old)
-	d.order.remove(at, d.owner)
+	d.order.Remove(at, d.owner)
 	return true
 }
 

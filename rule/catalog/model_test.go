@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"stint/rule"
+	"stint/rule/catalog/order"
 )
 
 // model is a simple reference implementation of a catalog.
@@ -315,9 +316,9 @@ func isClean(t *testing.T, c *Catalog) {
 	if want := [3]uint32{v.nodes.n - 1, v.leaves.n - 1, v.rules.n - 1}; free != want {
 		t.Errorf("%v of %v nodes, leaves and rules are free", free, want)
 	}
-	if v.literal.used != 0 || v.owned.used != 0 || len(v.order.blocks) != 0 || len(v.domains) != 0 || v.count != 0 || v.sum != (sum{}) {
-		t.Errorf("left behind: %d literals, %d owners, %d blocks, %d domains, %d rules, sum %v",
-			v.literal.used, v.owned.used, len(v.order.blocks), len(v.domains), v.count, v.sum)
+	if v.literal.used != 0 || v.owned.used != 0 || v.order.At(order.Place{}) != 0 || len(v.domains) != 0 || v.count != 0 || v.sum != (sum{}) {
+		t.Errorf("left behind: %d literals, %d owners, first rule %d, %d domains, %d rules, sum %v",
+			v.literal.used, v.owned.used, v.order.At(order.Place{}), len(v.domains), v.count, v.sum)
 	}
 	if v.garbage != c.pool.written && v.garbage == 0 {
 		t.Errorf("no garbage of %d bytes", c.pool.written)

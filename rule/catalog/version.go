@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"regexp"
 	"unsafe"
+
+	"stint/rule/catalog/order"
 )
 
 // version is the immutable set of all rules at one time. The next version shares everything that
@@ -17,7 +19,7 @@ type version struct {
 	rules   paged[record]
 	literal table // literal children of nodes
 	owned   table // first rules of users and plans in leaves
-	order   order
+	order   order.Order
 	domains map[string]domain
 	methods map[string]uint8 // 0 means none
 	terms   []*terms
@@ -177,9 +179,9 @@ func (v *version) rule(ref uint32) Rule {
 }
 
 // search returns the place of the rule with this ID, and the rule; 0 if there is none.
-func (v *version) search(id string) (place, uint32) {
-	p := v.order.search(func(ref uint32) bool { return v.id(v.rules.at(ref)) < id })
-	if ref := v.order.at(p); ref != 0 && v.id(v.rules.at(ref)) == id {
+func (v *version) search(id string) (order.Place, uint32) {
+	p := v.order.Search(func(ref uint32) bool { return v.id(v.rules.at(ref)) < id })
+	if ref := v.order.At(p); ref != 0 && v.id(v.rules.at(ref)) == id {
 		return p, ref
 	}
 	return p, 0

@@ -1,12 +1,16 @@
-package catalog
+// Package order keeps the numbers of rules in the order of their IDs, for a catalog whose versions
+// share what does not change between them. It knows the numbers alone: callers compare the rules.
+package order
 
 import "slices"
 
 // blockLen is the most rules in one block of the order.
 const blockLen = 512
 
-// order is the list of rules ordered by ID. Versions share its blocks, as with paged.
-type order struct {
+// Order is a list of rules ordered by ID. Copies share its blocks: a change copies those that it
+// changes, so older copies do not see it. Each change has an owner, a unique number; an owner modifies
+// the blocks that it has copied in place. The zero Order has no rules.
+type Order struct {
 	blocks []*block
 	owner  uint64 // owner of the slice blocks
 }
@@ -18,9 +22,9 @@ type block struct {
 	refs  [blockLen]uint32
 }
 
-// newOrder returns the order of rules that are sorted already.
-func newOrder(sorted []uint32, owner uint64) order {
-	o := order{owner: owner}
+// New returns the order of rules that are sorted already.
+func New(sorted []uint32, owner uint64) Order {
+	o := Order{owner: owner}
 	for part := range slices.Chunk(sorted, blockLen*3/4) {
 		b := &block{owner: owner, n: len(part)}
 		copy(b.refs[:], part)
@@ -29,22 +33,22 @@ func newOrder(sorted []uint32, owner uint64) order {
 	return o
 }
 
-// place is the position of a rule in the order.
-type place struct{ block, at int }
+// Place is the position of a rule in the order. The zero Place is the first one.
+type Place struct{ block, at int }
 
-// search returns the place of the first rule for which less returns false. less must return true
+// Search returns the place of the first rule for which less returns false. less must return true
 // for all rules before some rule, and false from there on.
-func (o *order) search(less func(ref uint32) bool) place {
+func (o *Order) Search(less func(ref uint32) bool) Place {
 	n, _ := slices.BinarySearchFunc(o.blocks, 0, func(b *block, _ int) int { return before(less(b.refs[0])) })
 	if n == 0 {
-		return place{}
+		return Place{}
 	}
 	b := o.blocks[n-1]
 	at, _ := slices.BinarySearchFunc(b.refs[:b.n], 0, func(ref uint32, _ int) int { return before(less(ref)) })
 	if at == b.n && n < len(o.blocks) {
-		return place{n, 0}
+		return Place{n, 0}
 	}
-	return place{n - 1, at}
+	return Place{n - 1, at}
 }
 
 func before(yes bool) int {
@@ -54,24 +58,24 @@ func before(yes bool) int {
 	return 1
 }
 
-// at returns the rule at a place; 0 at the end of the order.
-func (o *order) at(p place) uint32 {
+// At returns the rule at a place; 0 at the end of the order.
+func (o *Order) At(p Place) uint32 {
 	if p.block < len(o.blocks) && p.at < o.blocks[p.block].n {
 		return o.blocks[p.block].refs[p.at]
 	}
 	return 0
 }
 
-// next returns the following place.
-func (o *order) next(p place) place {
+// Next returns the following place.
+func (o *Order) Next(p Place) Place {
 	if p.at++; p.at == o.blocks[p.block].n {
-		return place{p.block + 1, 0}
+		return Place{p.block + 1, 0}
 	}
 	return p
 }
 
 // edit returns a block for modification.
-func (o *order) edit(i int, owner uint64) *block {
+func (o *Order) edit(i int, owner uint64) *block {
 	b := o.blocks[i]
 	if b.owner != owner {
 		o.own(owner)
@@ -83,16 +87,16 @@ func (o *order) edit(i int, owner uint64) *block {
 	return b
 }
 
-func (o *order) own(owner uint64) {
+func (o *Order) own(owner uint64) {
 	if o.owner != owner {
 		o.blocks, o.owner = slices.Clone(o.blocks), owner
 	}
 }
 
-// insert inserts a rule at a place that search returned.
-func (o *order) insert(p place, ref uint32, owner uint64) {
+// Insert inserts a rule at a place that Search returned.
+func (o *Order) Insert(p Place, ref uint32, owner uint64) {
 	if p.at == 0 && p.block > 0 { // append to the block before
-		p = place{p.block - 1, o.blocks[p.block-1].n}
+		p = Place{p.block - 1, o.blocks[p.block-1].n}
 	}
 	if len(o.blocks) == 0 {
 		o.own(owner)
@@ -114,8 +118,8 @@ func (o *order) insert(p place, ref uint32, owner uint64) {
 	b.n++
 }
 
-// remove removes the rule at a place.
-func (o *order) remove(p place, owner uint64) {
+// Remove removes the rule at a place.
+func (o *Order) Remove(p Place, owner uint64) {
 	b := o.edit(p.block, owner)
 	copy(b.refs[p.at:], b.refs[p.at+1:b.n])
 	if b.n--; b.n == 0 {
