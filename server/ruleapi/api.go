@@ -159,7 +159,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	before, capture := captured(must)
-	created, err := a.book.Put(rule, capture)
+	created, err := a.book.Put(r.Context(), rule, capture)
 	if err != nil {
 		a.failed(w, r, err)
 		return
@@ -204,7 +204,7 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	before, capture := captured(must)
-	there, err := a.book.Delete(id, capture)
+	there, err := a.book.Delete(r.Context(), id, capture)
 	switch {
 	case err != nil:
 		a.failed(w, r, err)

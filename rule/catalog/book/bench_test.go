@@ -118,7 +118,7 @@ func measureChange(b *testing.B, book *Book) {
 		r, _ := book.Catalog().Get(fmt.Sprint("r", i*19937))
 		r.Requests++
 		began := time.Now()
-		if _, err := book.Put(r, nil); err != nil {
+		if _, err := book.Put(b.Context(), r, nil); err != nil {
 			b.Fatal(err)
 		}
 		m.Reset()

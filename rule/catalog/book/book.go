@@ -1,6 +1,7 @@
 package book
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -9,19 +10,22 @@ import (
 	"stint/rule/catalog"
 )
 
-// Book is a catalog with the source of its rules. There are two kinds:
+// Book is a catalog with the source of its rules. There are three kinds:
 //
 //   - A book of files ([New], [Book.Load]). To change its rules, change the files and
 //     load them again.
 //   - A book with a store on disk ([Open]). Its rules are changed by [Book.Put],
 //     [Book.Delete] and [Book.Import]. When the call returns, the change is in force and
 //     on disk; a change that cannot be written is undone.
+//   - A book of shared rules ([NewShared]). It is changed in the same way, and other processes
+//     may change the rules too.
 //
 // A Book is safe for concurrent use. Changes are made one after another; reads and decisions never
 // wait for them.
 type Book struct {
 	catalog *catalog.Catalog
-	disk    *Disk // nil if the rules come from files
+	disk    *Disk  // nil unless the rules are in a store on disk
+	shared  Shared // nil unless the rules are shared
 
 	mu     sync.Mutex // held during a whole change
 	looked string     // result of looks for the files last read
@@ -61,8 +65,8 @@ func (b *Book) unusable(err error) error {
 // Catalog returns the rules in force.
 func (b *Book) Catalog() *catalog.Catalog { return b.catalog }
 
-// OnDisk reports whether the book has a store on disk, so that single rules can be changed.
-func (b *Book) OnDisk() bool { return b.disk != nil }
+// Changeable reports whether single rules can be changed: they do not come from files.
+func (b *Book) Changeable() bool { return b.disk != nil || b.shared != nil }
 
 // Close closes the store on disk, if there is one. The rules stay in force.
 func (b *Book) Close() error {
@@ -79,8 +83,8 @@ func (b *Book) Close() error {
 func (b *Book) Load(files ...string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.disk != nil {
-		return errors.New("a book with a store on disk takes its rules from there")
+	if b.Changeable() {
+		return errors.New("a book with a store takes its rules from there")
 	}
 	looked := looks(files)
 	err := b.catalog.Replace(ReadFiles(files...))
@@ -113,14 +117,17 @@ func (e *PreconditionError) Error() string {
 }
 
 // Put adds a rule or replaces the rule with its ID; created reports whether it was added. Errors
-// are [*catalog.Error], [*PreconditionError], [*book.DiskError] and ErrReadOnly; after an error
-// nothing has changed.
-func (b *Book) Put(r catalog.Rule, must Precondition) (created bool, err error) {
-	if b.disk == nil {
+// are [*catalog.Error], [*PreconditionError], [*book.DiskError] and ErrReadOnly, and those of
+// [Shared]; after an error nothing has changed. Only shared rules use ctx.
+func (b *Book) Put(ctx context.Context, r catalog.Rule, must Precondition) (created bool, err error) {
+	if !b.Changeable() {
 		return false, ErrReadOnly
 	}
 	if err := r.Check(); err != nil {
 		return false, err
+	}
+	if b.shared != nil {
+		return b.putShared(ctx, r, must)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,10 +155,13 @@ func (b *Book) putBack(id string, before catalog.Rule, exists bool) error {
 }
 
 // Delete removes a rule and reports whether there was one. Errors are [*PreconditionError],
-// [*book.DiskError] and ErrReadOnly.
-func (b *Book) Delete(id string, must Precondition) (bool, error) {
-	if b.disk == nil {
+// [*book.DiskError] and ErrReadOnly, and those of [Shared].
+func (b *Book) Delete(ctx context.Context, id string, must Precondition) (bool, error) {
+	switch {
+	case !b.Changeable():
 		return false, ErrReadOnly
+	case b.shared != nil:
+		return b.deleteShared(ctx, id, must)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,15 +196,21 @@ type StaleError struct{ Hash string }
 func (e *StaleError) Error() string { return "the rules in force have the hash " + e.Hash }
 
 // Import puts many rules in force as one change, all or nothing, and returns their number. Errors
-// are those that rules yields, [*catalog.Error], [*StaleError], [*book.DiskError] and ErrReadOnly;
-// after an error nothing has changed.
-func (b *Book) Import(rules iter.Seq2[catalog.Rule, error], how Import) (n int, err error) {
-	if b.disk == nil {
+// are those that rules yields, [*catalog.Error], [*StaleError], [*book.DiskError] and ErrReadOnly, and
+// those of [Shared]; after an error nothing has changed.
+func (b *Book) Import(ctx context.Context, rules iter.Seq2[catalog.Rule, error], how Import) (n int, err error) {
+	if !b.Changeable() {
 		return 0, ErrReadOnly
 	}
 	batch, err := Gather(rules)
 	if err != nil {
 		return 0, err
+	}
+	if b.shared != nil {
+		if err := b.importShared(ctx, batch, how); err != nil {
+			return 0, err
+		}
+		return batch.Len(), nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

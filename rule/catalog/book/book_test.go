@@ -40,24 +40,33 @@ func rows(text string) string { return strings.ReplaceAll(text, " ", "\n") }
 // Each change is in force at once, and also after reopening the file.
 func TestChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.db")
-	b := open(t, path)
+	changes(t, open(t, path), func(b *Book) *Book {
+		testkit.Must(t, b.Close())
+		return open(t, path)
+	})
+}
+
+// changes makes changes, and checks which rules are in force after each. again returns the book after
+// it was closed and opened.
+func changes(t *testing.T, b *Book, again func(*Book) *Book) {
+	t.Helper()
 	is := func(present catalog.Rule, exists bool) bool { return exists && present.Requests == 2 }
 	none := func(_ catalog.Rule, exists bool) bool { return !exists }
 	put := func(r catalog.Rule, must Precondition) func() (string, error) {
 		return func() (string, error) {
-			created, err := b.Put(r, must)
+			created, err := b.Put(t.Context(), r, must)
 			return fmt.Sprint(created), err
 		}
 	}
 	remove := func(id string, must Precondition) func() (string, error) {
 		return func() (string, error) {
-			there, err := b.Delete(id, must)
+			there, err := b.Delete(t.Context(), id, must)
 			return fmt.Sprint(there), err
 		}
 	}
 	load := func(text string, how Import) func() (string, error) {
 		return func() (string, error) {
-			n, err := b.Import(ReadRules("body", CSV, strings.NewReader(rows(text))), how)
+			n, err := b.Import(t.Context(), ReadRules("body", CSV, strings.NewReader(rows(text))), how)
 			return fmt.Sprint(n), err
 		}
 	}
@@ -91,8 +100,7 @@ func TestChanges(t *testing.T) {
 			t.Fatalf("%s: %s, %v, in force %q; want %s, %q, %q", step.name, answer, err, show(b), step.answer, step.fault, step.want)
 		}
 		hash = b.Catalog().Hash()
-		testkit.Must(t, b.Close())
-		if b = open(t, path); show(b) != step.want || b.Catalog().Hash() != hash {
+		if b = again(b); show(b) != step.want || b.Catalog().Hash() != hash {
 			t.Fatalf("%s: opened again %q %s, want %q %s", step.name, show(b), b.Catalog().Hash(), step.want, hash)
 		}
 	}
@@ -101,13 +109,13 @@ func TestChanges(t *testing.T) {
 // A change that cannot be written is undone.
 func TestUnwritable(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "rules.db"))
-	_, err := b.Put(sample("a", 1), nil)
+	_, err := b.Put(t.Context(), sample("a", 1), nil)
 	testkit.Must(t, err)
 	testkit.Must(t, b.disk.Close()) // writes fail from now on
 	for name, change := range map[string]func() error{
-		"put":    func() error { _, err := b.Put(sample("a", 2), nil); return err },
-		"create": func() error { _, err := b.Put(sample("b", 2), nil); return err },
-		"delete": func() error { _, err := b.Delete("a", nil); return err },
+		"put":    func() error { _, err := b.Put(t.Context(), sample("a", 2), nil); return err },
+		"create": func() error { _, err := b.Put(t.Context(), sample("b", 2), nil); return err },
+		"delete": func() error { _, err := b.Delete(t.Context(), "a", nil); return err },
 	} {
 		err := change()
 		if _, ok := errors.AsType[*DiskError](err); !ok || show(b) != "a=1" {
@@ -132,15 +140,15 @@ func TestFiles(t *testing.T) {
 	if err := b.Load(good, bad); err == nil || !strings.HasPrefix(err.Error(), bad+":2: rule b: /v1/a for uid \"\" per 60s is already limited by rule a") {
 		t.Errorf("error %v", err)
 	}
-	_, err = b.Put(sample("a", 2), nil)
-	_, errDelete := b.Delete("a", nil)
-	_, errImport := b.Import(nil, Import{})
+	_, err = b.Put(t.Context(), sample("a", 2), nil)
+	_, errDelete := b.Delete(t.Context(), "a", nil)
+	_, errImport := b.Import(t.Context(), nil, Import{})
 	for _, err := range []error{err, errDelete, errImport} {
 		if !errors.Is(err, ErrReadOnly) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if b.OnDisk() || show(b) != "a=1" {
+	if b.Changeable() || show(b) != "a=1" {
 		t.Errorf("in force %q", show(b))
 	}
 	testkit.Must(t, b.Close())
