@@ -54,6 +54,8 @@ type App struct {
 	recordLog     *recordlog.Log // nil: the records are not shared
 	clients       *clients       // nil: there are no records
 
+	rulesInRecords bool // book has its rules there
+
 	phase  atomic.Int32
 	phases sync.Mutex         // held while the listeners learn of a change
 	cancel context.CancelFunc // ends the goroutines of group

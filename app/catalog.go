@@ -18,7 +18,7 @@ func (a *App) closeBook() {
 
 // logCatalog logs the rules per API at the start.
 func (a *App) logCatalog() {
-	if len(a.config.Catalog) > 0 || a.config.CatalogDB != "" {
+	if len(a.config.Catalog) > 0 || a.book.Changeable() {
 		a.logCatalogLoaded("start")
 	}
 }

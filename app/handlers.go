@@ -42,7 +42,7 @@ func (a *App) adminHandler() http.Handler {
 		Status:  a.status,
 		Metrics: a.metrics.Handler(),
 		Gauges:  &a.gauges,
-		Rules:   ruleapi.New(a.book, ruleapi.Options{Log: a.log, Changed: a.noteRule}),
+		Rules:   ruleapi.New(a.book, a.ruleOptions()),
 		Pprof:   a.config.Pprof,
 		OpenAPI: docs.OpenAPI,
 		Log:     a.log,

@@ -11,9 +11,11 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/system"
 	"stint/records"
+	"stint/records/apirules"
 	"stint/records/trail"
 	"stint/rule"
 	"stint/server/recordapi"
+	"stint/server/ruleapi"
 	"stint/store/redis/recordlog"
 	"stint/telemetry"
 )
@@ -38,12 +40,39 @@ func (a *App) openRecords() error {
 		path, setting = c.RecordsCopyPath(a.state)
 		options.Log, options.Node, options.LogHint, options.Logger = log, nodeName(), redisHint, a.log
 	}
+	var rules *apirules.Rules
+	if len(c.Catalog) == 0 && c.CatalogDB == "" {
+		rules = apirules.New(c.CatalogOptions(), a.log)
+		options.Rules = rules
+	}
 	file, err := records.Open(path, options)
 	if fault, ok := errors.AsType[*records.Error](err); ok {
 		return c.Fault(setting, fault.Error(), fault.Hint)
 	}
+	if err != nil {
+		return err
+	}
 	a.records = file
-	return err
+	if rules != nil {
+		rules.Use(file)
+		a.book, a.rulesInRecords = rules.Book(), true
+	}
+	return nil
+}
+
+// ruleOptions returns the options of /v1/rules.
+func (a *App) ruleOptions() ruleapi.Options {
+	o := ruleapi.Options{Log: a.log}
+	switch {
+	case a.rulesInRecords:
+		o.Context = func(r *http.Request) context.Context {
+			return apirules.With(r.Context(), recordapi.By(r), r.Header.Get(recordapi.WhyHeader))
+		}
+		o.Fault = recordapi.FaultOf
+	case a.records != nil:
+		o.Changed = a.noteRule
+	}
+	return o
 }
 
 // nodeName returns the name of this node for others.
@@ -134,11 +163,8 @@ func (a *App) noteReset(r *http.Request, name string, key []rule.Entry, before a
 	return f
 }
 
-// noteRule writes the change of a rule per API to the audit trail, if there are records.
+// noteRule writes the change of a rule per API, which is not among the records, to the audit trail.
 func (a *App) noteRule(r *http.Request, action, id string, before, after any) *jsonbody.Fault {
-	if a.records == nil {
-		return nil
-	}
 	e := records.Event{Action: trail.Action(action), Object: records.ID{Kind: recordapi.Rules, Name: id}}
 	f := recordapi.Note(a.records, r, e, before, after)
 	if f != nil {

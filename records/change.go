@@ -85,6 +85,7 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 	var result Outcome
 	var made made
 	var next *memory
+	var rules func()
 	err := f.update(ctx, func(tx *capture.Tx) (err error) {
 		next = nil
 		result, err = f.recall(tx.Tx, &c)
@@ -98,9 +99,13 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 		if next, err = f.memory.Load().after(made.edits, made.revision); err != nil {
 			return err
 		}
+		if rules, err = f.prepareRules(made.edits); err != nil {
+			return err
+		}
 		return remember(tx, &c, now, outcomes.Outcome{Revision: result.Revision})
 	}, func() {
 		if next != nil {
+			rules()
 			f.publish(next, made.edits, made.head)
 		}
 	})
@@ -159,6 +164,7 @@ func (f *File) apply(tx *capture.Tx, c *Change, now time.Time) (m made, err erro
 	rules := &checks{now: now, trusted: f.options.TrustedProxies, force: c.Force}
 	audit := auditOf(tx, m.revision, c.By, now)
 	m.edits = slices.Clone(c.Edits)
+	imported := false // rules per API
 	for i := range m.edits {
 		e := &m.edits[i]
 		if err := f.match(tx.Tx, e, last); err != nil {
@@ -168,11 +174,20 @@ func (f *File) apply(tx *capture.Tx, c *Change, now time.Time) (m made, err erro
 		if err != nil {
 			return m, err
 		}
+		if c.Import && e.id().Kind == Rules {
+			imported = true
+			continue
+		}
 		entry.Why = c.Why
 		if c.Import {
 			entry.Action = trail.Import
 		}
 		if err := audit.Write(entry); err != nil {
+			return m, err
+		}
+	}
+	if imported {
+		if err := writeImport(audit, c); err != nil {
 			return m, err
 		}
 	}
@@ -262,6 +277,7 @@ func (f *File) entry(action trail.Action, id ID, before, after []byte) (e trail.
 	switch {
 	case id.Kind == Overrides:
 		e.Subjects = []string{id.target()}
+	case id.Kind == Rules: // about nobody
 	case id.Kind != APIKeys:
 		e.Subjects = []string{id.Name}
 	default:

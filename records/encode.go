@@ -55,6 +55,10 @@ func (f *File) decodeEntry(kind Kind, name, value []byte) (Entry, error) {
 	case Bans:
 		v, err := decode[stored[Ban]](f, name, value)
 		return entry(v), err
+	case Rules:
+		v, err := decode[stored[Rule]](f, name, value)
+		v.Record.Name = string(name)
+		return entry(v), err
 	default:
 		v, err := decode[stored[APIKey]](f, name, value)
 		return entry(v), err

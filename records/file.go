@@ -44,7 +44,7 @@ var (
 	sweepKey     = []byte("sweep")     // kind and name of the record at which the next sweep begins
 )
 
-var kinds = []Kind{Subjects, Overrides, Bans, APIKeys}
+var kinds = []Kind{Subjects, Overrides, Bans, APIKeys, Rules}
 
 // bucketOf returns the name of the bucket of a kind.
 func bucketOf(k Kind) []byte { return []byte("kind " + k) }
@@ -64,6 +64,9 @@ type Options struct {
 	// AuditFor is how long entries of the audit trail are kept; 0 for 400 days. Each change drops some
 	// of the older ones.
 	AuditFor time.Duration
+
+	// Rules keeps the rules per API in force; nil if the file has none.
+	Rules RuleSet
 
 	// Log is the log that nodes share; nil if the file is not shared. Then the file is this node's copy,
 	// and Follow must run.
@@ -134,7 +137,11 @@ func Open(path string, options Options) (*File, error) {
 // load reads what is always in memory, and ends an erasure in which the process was killed.
 func (f *File) load() error {
 	unfinished := false
-	err := f.view(func(tx *bolt.Tx) error {
+	var rules func()
+	err := f.view(func(tx *bolt.Tx) (err error) {
+		if rules, err = f.prepareAllRules(tx); err != nil {
+			return err
+		}
 		m, err := f.loadMemory(tx)
 		head := trailfile.Last(tx)
 		f.memory.Store(m)
@@ -142,8 +149,11 @@ func (f *File) load() error {
 		unfinished = tx.Bucket(aboutBucket).Get(overwriteKey) != nil
 		return err
 	})
-	if err != nil || !unfinished {
+	if err != nil {
 		return err
+	}
+	if rules(); !unfinished {
+		return nil
 	}
 	return f.overwrite()
 }

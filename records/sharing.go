@@ -113,8 +113,25 @@ func (f *File) after(tx *bolt.Tx, writes []shared.Write) (publish func(), err er
 	if err := end(); err != nil {
 		return f.replaced(tx)
 	}
+	rules := f.rulesOrLog(f.prepareRules(lastEdits(edits)))
 	head := trailfile.Last(tx)
-	return func() { f.publish(next, edits, head) }, nil
+	return func() {
+		rules()
+		f.publish(next, edits, head)
+	}, nil
+}
+
+// rulesOrLog returns a function that puts prepared rules in force. If they were refused it logs that: a
+// node of another version may accept rules that this one does not, and other records must not wait for
+// them.
+func (f *File) rulesOrLog(commit func(), err error) func() {
+	if err == nil {
+		return commit
+	}
+	if f.options.Logger != nil {
+		f.options.Logger.Error("rules per API refused: keeping the old ones", "error", err)
+	}
+	return func() {}
 }
 
 // overwriteOrLog overwrites what another node has erased.
@@ -133,8 +150,10 @@ func (f *File) replaced(tx *bolt.Tx) (publish func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	rules := f.rulesOrLog(f.prepareAllRules(tx))
 	head := trailfile.Last(tx)
 	return func() {
+		rules()
 		f.memory.Store(next)
 		f.head.Store(&head)
 		f.subjects.Clear()

@@ -18,7 +18,7 @@ import (
 
 // LoadCatalog loads the configured rules per API. The caller must close a book with a database.
 func (c *Config) LoadCatalog() (*book.Book, error) {
-	options := catalog.Options{Domain: c.CatalogDomain, Paths: c.folds()}
+	options := c.CatalogOptions()
 	if c.CatalogDB != "" {
 		b, err := book.Open(c.CatalogDB, options)
 		if wrong, ok := errors.AsType[*book.DiskError](err); ok {
@@ -33,6 +33,11 @@ func (c *Config) LoadCatalog() (*book.Book, error) {
 		return b, nil
 	}
 	return b, b.Load(c.Catalog...)
+}
+
+// CatalogOptions returns the options of a catalog. The configuration must have been checked.
+func (c *Config) CatalogOptions() catalog.Options {
+	return catalog.Options{Domain: c.CatalogDomain, Paths: c.folds()}
 }
 
 // checkFold returns an error if word names no spelling of a path.

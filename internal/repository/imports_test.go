@@ -209,6 +209,11 @@ var layers = []layer{
 		"a part of the records that needs no record",
 	},
 	{
+		[]string{"records/apirules"},
+		[]string{"records", "records/*", "rule/catalog", "rule/catalog/book", "internal/..."},
+		"rules per API and records do not know each other; who joins them knows both",
+	},
+	{
 		[]string{"records/apikey"},
 		[]string{"internal/..."},
 		"a key is made and checked without knowing whose it is",
@@ -326,7 +331,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings"},
 		[]string{
-			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/apirules", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -342,7 +347,9 @@ var layers = []layer{
 }
 
 // forTests are the packages that the tests of any package may import in addition.
-var forTests = []string{".", "migrate", "rule/rulefile", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/..."}
+var forTests = []string{
+	".", "migrate", "rule/rulefile", "limiter/lookup", "limiter/lookup/lookuptest", "records", "records/apikey", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
+}
 
 // importDirection reports imports that point upwards or sideways, and packages without a layer.
 func importDirection(t *tree) []fault {

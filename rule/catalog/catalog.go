@@ -81,15 +81,11 @@ func (c *Catalog) next() *draft {
 //
 // Other changes do not wait while the set is compiled. They take effect, and are then replaced too.
 func (c *Catalog) Replace(rules iter.Seq2[Rule, error]) error {
-	d, err := c.compile(rules)
+	p, err := c.PrepareAll(rules)
 	if err != nil {
 		return err
 	}
-	// Nothing can fail from here on.
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.replace(d)
-	return nil
+	return p.Commit()
 }
 
 // replace makes a draft with all rules the current version.
@@ -124,6 +120,12 @@ func (c *Catalog) compile(rules iter.Seq2[Rule, error]) (*draft, error) {
 	}
 	d.order = order.New(sorted, d.owner)
 	return d, nil
+}
+
+// WithDefaults returns a rule as [Catalog.Get] would: with its domain.
+func (c *Catalog) WithDefaults(r Rule) Rule {
+	c.fill(&r)
+	return r
 }
 
 // fill sets the default domain if a rule has none.

@@ -43,6 +43,15 @@ func (c *Catalog) Prepare(edits []Edit) (*Prepared, error) {
 	return p, nil
 }
 
+// PrepareAll is Prepare for a change that replaces all rules. Its errors are those of Replace.
+func (c *Catalog) PrepareAll(rules iter.Seq2[Rule, error]) (*Prepared, error) {
+	d, err := c.compile(rules)
+	if err != nil {
+		return nil, err
+	}
+	return &Prepared{catalog: c, draft: d}, nil
+}
+
 // build makes the edits one after another. The caller holds the mutex of the catalog.
 func (p *Prepared) build() error {
 	p.base, p.draft = p.catalog.current.Load(), p.catalog.next()

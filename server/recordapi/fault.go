@@ -24,6 +24,14 @@ type lineContext struct {
 	Line int `json:"line"`
 }
 
+// FaultOf returns the fault for an error of a change of records; nil for another error.
+func FaultOf(err error) *jsonbody.Fault {
+	if _, ok := errors.AsType[*records.Error](err); !ok {
+		return nil
+	}
+	return faultOf(err, false)
+}
+
 // faultOf returns the fault for an error. conditional is whether the request names a revision.
 func faultOf(err error, conditional bool) *jsonbody.Fault {
 	if part, ok := errors.AsType[*transfer.PartError](err); ok {

@@ -1,6 +1,7 @@
 package ruleapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -30,6 +31,8 @@ type api struct {
 	book    *book.Book
 	log     *slog.Logger
 	changed func(r *http.Request, action, id string, before, after any) *jsonbody.Fault
+	context func(r *http.Request) context.Context
+	fault   func(err error) *jsonbody.Fault
 }
 
 // Options are the settings of the API.
@@ -40,6 +43,12 @@ type Options struct {
 	// the rule before and after, which it can encode as JSON; nil for none. An import has the id
 	// [Imported]. The change stays in force whatever it returns; a fault is answered. It may be nil.
 	Changed func(r *http.Request, action, id string, before, after any) *jsonbody.Fault
+
+	// Context returns the context of changes of a book of shared rules; nil for that of the request.
+	Context func(r *http.Request) context.Context
+
+	// Fault returns the answer to an error of such a change; nil where it knows none. It may be nil.
+	Fault func(err error) *jsonbody.Fault
 }
 
 // Imported is the id of Options.Changed after an import.
@@ -53,7 +62,13 @@ func New(b *book.Book, o Options) http.Handler {
 	if o.Changed == nil {
 		o.Changed = func(*http.Request, string, string, any, any) *jsonbody.Fault { return nil }
 	}
-	return &api{book: b, log: o.Log, changed: o.Changed}
+	if o.Context == nil {
+		o.Context = (*http.Request).Context
+	}
+	if o.Fault == nil {
+		o.Fault = func(error) *jsonbody.Fault { return nil }
+	}
+	return &api{book: b, log: o.Log, changed: o.Changed, context: o.Context, fault: o.Fault}
 }
 
 // ServeHTTP handles a request. It takes the ID from the path as sent and decodes only its escapes,
@@ -148,7 +163,7 @@ func missing(id string) *jsonbody.Fault {
 }
 
 func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
-	rule, f := readRule(r, id)
+	rule, f := a.readRule(r, id)
 	if f != nil {
 		f.Write(w)
 		return
@@ -159,7 +174,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	before, capture := captured(must)
-	created, err := a.book.Put(r.Context(), rule, capture)
+	created, err := a.book.Put(a.context(r), rule, capture)
 	if err != nil {
 		a.failed(w, r, err)
 		return
@@ -179,7 +194,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // readRule decodes the body of a PUT.
-func readRule(r *http.Request, id string) (catalog.Rule, *jsonbody.Fault) {
+func (a *api) readRule(r *http.Request, id string) (catalog.Rule, *jsonbody.Fault) {
 	if f := mustBeJSON(r); f != nil {
 		return catalog.Rule{}, f
 	}
@@ -189,7 +204,7 @@ func readRule(r *http.Request, id string) (catalog.Rule, *jsonbody.Fault) {
 	}
 	rule, err := book.ReadOne(body, id)
 	if err != nil {
-		return rule, faultOf(err)
+		return rule, a.faultOf(err)
 	}
 	if rule.ID != id {
 		return rule, jsonbody.Bad("id", text.Quote(rule.ID)+" is not the id of the path", "leave it out of the body, or write the same")
@@ -204,7 +219,7 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	before, capture := captured(must)
-	there, err := a.book.Delete(r.Context(), id, capture)
+	there, err := a.book.Delete(a.context(r), id, capture)
 	switch {
 	case err != nil:
 		a.failed(w, r, err)
@@ -233,7 +248,7 @@ func captured(must book.Precondition) (before *any, _ book.Precondition) {
 
 // failed answers a change that was not made.
 func (a *api) failed(w http.ResponseWriter, r *http.Request, err error) {
-	f := faultOf(err)
+	f := a.faultOf(err)
 	if f.Status >= http.StatusInternalServerError {
 		a.log.Error("rules not changed", "method", r.Method, "path", r.URL.Path, "error", f.Problem, "hint", f.Hint)
 	}

@@ -29,7 +29,7 @@ type hashContext struct {
 }
 
 // faultOf returns the fault for an error of a change.
-func faultOf(err error) *jsonbody.Fault {
+func (a *api) faultOf(err error) *jsonbody.Fault {
 	if files, ok := errors.AsType[*rule.Errors](err); ok {
 		return badFile(files)
 	}
@@ -54,12 +54,15 @@ func faultOf(err error) *jsonbody.Fault {
 	if store, ok := errors.AsType[*book.DiskError](err); ok {
 		return &jsonbody.Fault{Status: http.StatusInsufficientStorage, Code: jsonbody.NotSaved, Problem: "not saved: " + store.Error(), Hint: store.Hint}
 	}
+	if f := a.fault(err); f != nil {
+		return f
+	}
 	switch {
 	case errors.Is(err, book.ErrReadOnly):
 		return &jsonbody.Fault{
 			Status: http.StatusConflict, Code: jsonbody.ReadOnly,
 			Problem: "the rules of this service come from files and cannot be changed here",
-			Hint:    "change the files, or start the service with --catalog-db FILE instead of --catalog",
+			Hint:    "change the files, or start the service with --catalog-db FILE or --records instead of --catalog",
 		}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &jsonbody.Fault{Status: http.StatusRequestTimeout, Code: jsonbody.Timeout, Problem: "the body did not arrive in time", Hint: "send it at once"}

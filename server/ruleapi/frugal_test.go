@@ -23,7 +23,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		}
 		testkit.Frugal(t, seeds, func(input []byte) {
 			r := &http.Request{Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(input)), ContentLength: -1}
-			if _, f := readRule(r, "7"); f != nil {
+			if _, f := new(api).readRule(r, "7"); f != nil {
 				f.Append(nil)
 			}
 		})

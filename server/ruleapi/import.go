@@ -49,7 +49,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	}
 	resource.ExtendDeadlines(w)
 	body := http.MaxBytesReader(w, r.Body, maxImport)
-	n, err := a.book.Import(r.Context(), book.ReadRules("body", format, body), how)
+	n, err := a.book.Import(a.context(r), book.ReadRules("body", format, body), how)
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
 		jsonbody.Bad("", "rule "+wrong.ID+": "+wrong.Problem, wrong.Hint).Write(w)
 		return

@@ -71,6 +71,9 @@ func (b *Book) editShared(ctx context.Context, id string, must Precondition, edi
 	return retry(func() error {
 		present, revision, err := b.shared.Get(id)
 		exists := revision != 0
+		if exists {
+			present = b.catalog.WithDefaults(present)
+		}
 		switch {
 		case err != nil:
 			return err

@@ -83,6 +83,18 @@ func TestSharedChanges(t *testing.T) {
 	changes(t, newKeeper().book, func(b *Book) *Book { return b })
 }
 
+// A precondition gets the rule as the catalog shows it: with its domain.
+func TestSharedPrecondition(t *testing.T) {
+	k := newKeeper()
+	_, err := k.book.Put(t.Context(), sample("a", 1), nil)
+	testkit.Must(t, err)
+	shown, _ := k.book.Catalog().Get("a")
+	_, err = k.book.Put(t.Context(), sample("a", 2), func(present catalog.Rule, exists bool) bool { return exists && present == shown })
+	if err != nil || show(k.book) != "a=2" {
+		t.Fatalf("%v, in force %s, the rule was %+v", err, show(k.book), shown)
+	}
+}
+
 // A change that meets one of another process is made again, on what is there then.
 func TestSharedChangesMeet(t *testing.T) {
 	ctx := t.Context()
