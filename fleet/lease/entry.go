@@ -20,7 +20,8 @@ type entry struct {
 	denial    atomic.Pointer[denial]
 	missed    atomic.Uint64 // units that were requested and not spent on this node
 	algorithm stint.Algorithm
-	part      int // partition of the store
+	part      int  // partition of the store
+	always    bool // see Options.Always
 
 	mu        sync.Mutex    // guards the fields below
 	take      stint.Take    // take that carries the reports about the key
@@ -31,6 +32,7 @@ type entry struct {
 	epoch     stint.Instant // epoch of the store in which the units were lent
 	strict    Moment        // the store decides every take until then
 	strictFor time.Duration // length of that time
+	strictAt  float64       // rate at its start, if lending did not pay; 0: it may
 	recall    bool          // the store wants the units back
 
 	unanswered bool   // the last report has no answer, and is repeated
@@ -111,6 +113,9 @@ func (e *entry) updateRateLocked(now Moment, ahead time.Duration) {
 	over := max(ahead.Seconds()/2, min(maxAhead.Seconds()/2, stint.LeaseRate/e.rate))
 	e.rate += (asked/dt.Seconds() - e.rate) * -math.Expm1(-dt.Seconds()/over)
 	e.rateAt = now
+	if e.strictAt > 0 && e.rate > growth*e.strictAt {
+		e.strict, e.strictFor, e.strictAt = now, 0, 0
+	}
 	if e.idleTicks++; asked > 0 {
 		e.busyRate, e.idleTicks = e.rate, 0
 	}
@@ -160,13 +165,13 @@ func (e *entry) updateSavingsLocked() {
 func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
 const (
-	// maxStrict is the longest time for which a node asks for no units because the store lent none.
-	maxStrict = 8 * time.Second
-
 	// leastUnpaid and maxUnpaid are the shortest and the longest time for which a node asks for no
-	// units because reports saved too few calls. As long as any node holds units of a key, each
-	// take of the key costs the store more, so all nodes together must try seldom.
-	leastUnpaid, maxUnpaid = 4 * time.Second, 256 * time.Second
+	// units because reports saved too few calls, or because the store lent none. As long as any
+	// node is known at the store, each take of the key costs more, so all nodes must try seldom.
+	leastUnpaid, maxUnpaid = 32 * time.Second, 256 * time.Second
+
+	// growth is by how much the rate of a key must grow for a node to try again before that.
+	growth = 3
 )
 
 // applyLocked applies the answer to a report: the lent units, or that there are none.
@@ -193,15 +198,22 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 	case a.Recall:
 		e.strict = now.Add(ahead / 4)
 	case a.Want > 0 && kept == 0 && a.Grant == 0: // wait longer each time
-		e.strictFor = min(max(2*e.strictFor, ahead/4), maxStrict)
-		e.strict = now.Add(e.strictFor)
+		e.waitLocked(now, min(max(16*e.strictFor, ahead/4), maxUnpaid))
 	case a.Want > 0 && e.savings < leastSavings: // try again later, with a few reports
-		e.strictFor = min(max(2*e.strictFor, leastUnpaid), maxUnpaid)
-		e.strict, e.savings = now.Add(e.strictFor), 1.5*leastSavings
+		e.waitLocked(now, min(max(2*e.strictFor, leastUnpaid), maxUnpaid))
+		e.savings = 1.5 * leastSavings
 	case a.Grant > 0 && e.savings >= 2*leastSavings:
 		e.strictFor = 0
 	}
 	e.grant = max(a.Grant, e.grant/2)
+}
+
+// waitLocked makes the node ask for no units for some time, as long as the rate grows little.
+func (e *entry) waitLocked(now Moment, d time.Duration) {
+	if e.always {
+		return
+	}
+	e.strict, e.strictFor, e.strictAt = now.Add(d), d, e.rate
 }
 
 // endReportLocked ends the report and wakes the callers that wait for its answer.

@@ -24,6 +24,7 @@ type Node struct {
 	id         uint64
 	ahead      time.Duration
 	part       func(*stint.Take) int
+	always     bool // see Options.Always
 	keys       table
 	busyFilter busyFilter
 	requests   sync.Pool
@@ -39,7 +40,7 @@ type counters struct{ asks, messages, repeated, lent, returned atomic.Uint64 }
 
 // NewNode returns a node without units.
 func NewNode(o Options) *Node {
-	n := &Node{id: o.Seed, ahead: cmp.Or(o.Ahead, DefaultAhead), part: o.Part}
+	n := &Node{id: o.Seed, ahead: cmp.Or(o.Ahead, DefaultAhead), part: o.Part, always: o.Always}
 	n.keys.init()
 	if n.id == 0 {
 		n.id = rand.Uint64N(1<<53-1) + 1 // a Lua script holds it exactly
@@ -144,6 +145,7 @@ func (n *Node) entry(t *stint.Take, now Moment) *entry {
 		return e
 	}
 	e = newEntry(fp, t, now)
+	e.always = n.always
 	if n.part != nil {
 		e.part = n.part(t)
 	}

@@ -24,6 +24,10 @@ type Options struct {
 	// Clock reads the clocks of this process; nil: those of the machine.
 	Clock func() Moment
 
+	// Always makes the node ask for units also where lending saves no calls. It is for tests: such
+	// a node holds units in more situations.
+	Always bool
+
 	// Seed is the seed of everything random, including the number of the node, so that a
 	// simulation can be repeated. 0 means a random seed, which is what a server wants.
 	Seed uint64
