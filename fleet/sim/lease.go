@@ -24,7 +24,7 @@ type waiting struct {
 
 func newLeaseNode(p *host) *leaseNode {
 	seed := p.w.Seed<<20 + uint64(p.number)<<10 + uint64(p.restarts) + 1
-	return &leaseNode{host: p, node: lease.NewNode(lease.Options{Seed: seed})}
+	return &leaseNode{host: p, node: lease.NewNode(lease.Options{Seed: seed, Always: p.w.AlwaysBorrow})}
 }
 
 func (n *leaseNode) held() int64 { return n.node.Stats().Held }

@@ -177,7 +177,7 @@ func again(ledger sim.Ledger, changed *int) sim.Ledger {
 func TestAsksAgain(t *testing.T) {
 	n := uint64(20)
 	if testing.Short() {
-		n = 6
+		n = 12
 	}
 	count := func(ledger func() sim.Ledger) (changed int) {
 		for seed := range n {

@@ -46,6 +46,9 @@ type Options struct {
 	// KeptAfterLoss is after_loss: kept, for Leased: a key that the store forgot starts unused.
 	KeptAfterLoss bool
 
+	// AlwaysBorrow makes nodes of Leased borrow units also where that saves no calls.
+	AlwaysBorrow bool
+
 	// Length is how long clients send requests.
 	Length time.Duration
 

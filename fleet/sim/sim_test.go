@@ -103,6 +103,18 @@ func each(t *testing.T, n int, history func(i int)) {
 	all.Wait()
 }
 
+// leasedHistory returns the history of a seed. Those of the short form are fewer and longer.
+func leasedHistory(seed uint64) sim.Options {
+	n := *takes
+	if testing.Short() {
+		n *= 5
+	}
+	if seed%3 == 1 && testing.Short() || seed%3 == 0 {
+		return sim.AttackLeases(seed, n)
+	}
+	return sim.RandomFaults(sim.Leased, seed, n, int(seed%7))
+}
+
 // sum is what many histories come to. Its mu guards all of it.
 type sum struct {
 	mu sync.Mutex
@@ -134,10 +146,7 @@ func TestRandomFaults(t *testing.T) {
 	var all sum
 	each(t, n, func(i int) {
 		seed := *first + uint64(i)
-		o := sim.RandomFaults(sim.Leased, seed, *takes, int(seed%7))
-		if seed%3 == 0 {
-			o = sim.AttackLeases(seed, *takes)
-		}
+		o := leasedHistory(seed)
 		res := sim.Run(o)
 		all.add(&res)
 		if res.Over > int64(res.UnseenLosses)*o.Limit.Capacity() {
@@ -147,7 +156,7 @@ func TestRandomFaults(t *testing.T) {
 	})
 	t.Logf("%d histories from seed %d: %d takes, %d of them decided by nodes; %d units passed, %d would have passed one bucket; a stranger came first in %d; %+v",
 		n, *first, all.Asked, all.Local, all.Admitted, all.Central, all.strangers, all.Seen)
-	if all.strangers > n/20 {
+	if all.strangers > n/20 && all.strangers > 2 {
 		t.Errorf("the bound was not E = 0 in %d of %d histories", all.strangers, n)
 	}
 	if n >= 1000 {
@@ -160,16 +169,13 @@ func TestRandomFaults(t *testing.T) {
 func TestKeptAfterLoss(t *testing.T) {
 	n := max(1, *histories/4)
 	if testing.Short() {
-		n = max(1, n/50)
+		n = max(1, n/25)
 	}
 	var all sum
 	var above, restarted atomic.Int64
 	each(t, n, func(i int) {
 		seed := *first + uint64(i)
-		o := sim.RandomFaults(sim.Leased, seed, *takes, int(seed%7))
-		if seed%3 == 0 {
-			o = sim.AttackLeases(seed, *takes)
-		}
+		o := leasedHistory(seed)
 		if seed%2 == 0 { // a clean restart: the server is another one, and lost nothing
 			o.Faults = slices.DeleteFunc(o.Faults, func(f sim.Fault) bool { return f.Kind == sim.Flush })
 			for i := range o.Faults {
