@@ -2,76 +2,89 @@ package mutants
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"stint/internal/testkit"
 )
-
-var only = flag.String("mutants.only", "", "apply only mutants whose name has this text")
-var tests = flag.String("mutants.tests", histories, "tests")
 
 // mutant is a change of the code that removes one guard.
 type mutant struct {
 	name     string // what the code no longer does
 	file     string // below the root of the module
 	old, new string // old occurs once
-	many     bool   // only the histories of the long form show it
+	seed     string // of a history that shows it, if no history of the short form does
+	in       string // package whose tests detect it, if no history does; "" for fleet/sim
 }
 
 // TestMutants: without any of the guards that docs/coordination-proof.md names, some history of the
-// simulator fails: for nearly all of them one of the histories of the short form, which are the 20
-// of make check.
+// simulator fails, one of the short form, which are those of make check. What no history shows is
+// found by the tests of the package that has the guard.
 func TestMutants(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	testkit.Must(t, err)
 	for _, m := range mutants {
-		if !strings.Contains(m.name, *only) {
-			continue
-		}
 		t.Run(m.name, func(t *testing.T) {
 			source, err := os.ReadFile(filepath.Join(root, m.file))
 			testkit.Must(t, err)
 			if n := strings.Count(string(source), m.old); n != 1 {
 				t.Fatalf("%s has %d times %q, want once", m.file, n, m.old)
 			}
-			began := time.Now()
-			binary := m.build(t, root, source)
-			built := time.Since(began)
-			test := exec.CommandContext(t.Context(), binary, "-test.run", *tests, "-test.timeout", "5m", "-test.failfast")
-			if !m.many {
-				test.Args = append(test.Args, "-test.short")
+			if testing.Short() {
+				return // each is built and tested in the long form
 			}
-			test.Dir = filepath.Join(root, "fleet/sim")
-			out, err := test.CombinedOutput()
-			if err == nil {
-				t.Errorf("no history shows it")
-			}
-			var failed []string
-			for line := range strings.Lines(string(out)) {
-				if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
-					failed = append(failed, strings.TrimSpace(name))
+			m.in = cmp.Or(m.in, "fleet/sim")
+			binary, found := m.build(t, root, source), ""
+			for _, args := range m.tests() {
+				if found = failed(t, filepath.Join(root, m.in), binary, args); found != "" {
+					break
 				}
 			}
-			if err != nil && len(failed) == 0 {
-				t.Errorf("%v: %s", err, out[:min(len(out), 2000)])
+			if found == "" {
+				t.Error("no test detects it")
 			}
-			t.Logf("detected by %v; built in %v, ran in %v", failed, built.Round(time.Millisecond), (time.Since(began) - built).Round(time.Millisecond))
+			t.Logf("detected by %s", found)
 		})
 	}
 }
 
-// histories are the tests of package sim that bound what passes.
-const histories = "^Test(RandomFaults|Guards|KeptAfterLoss|Divided|AsksAgain|Alone)$"
+// tests returns the arguments of the tests that may detect a mutant, the fastest first.
+func (m *mutant) tests() [][]string {
+	switch {
+	case m.seed != "":
+		return [][]string{{"-test.run=^TestRandomFaults$", "-sim.seed=" + m.seed, "-sim.histories=1"}}
+	case m.in != "fleet/sim":
+		return [][]string{{"-test.short"}}
+	}
+	return [][]string{
+		{"-test.short", "-test.run=^TestGuards$"},
+		{"-test.short", "-test.run=^Test(RandomFaults|AsksAgain|Concurrent|Divided|KeptAfterLoss|Alone)$"},
+	}
+}
 
-// build builds the tests of package sim with the mutant, and returns the path of the binary.
+// failed runs tests and returns the name of the first that fails; "" if none does.
+func failed(t *testing.T, dir, binary string, args []string) string {
+	test := exec.CommandContext(t.Context(), binary, append(args, "-test.timeout=5m", "-test.failfast")...)
+	test.Dir = dir
+	out, err := test.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
+			return strings.TrimSpace(name)
+		}
+	}
+	if err != nil {
+		t.Errorf("%v: %s", err, out[:min(len(out), 2000)])
+	}
+	return ""
+}
+
+// build builds the tests of a package with the mutant, and returns the path of the binary.
 func (m *mutant) build(t *testing.T, root string, source []byte) string {
 	dir := t.TempDir()
 	changed, overlay, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "sim.test")
@@ -79,7 +92,7 @@ func (m *mutant) build(t *testing.T, root string, source []byte) string {
 	text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, m.file): changed}})
 	testkit.Must(t, err)
 	testkit.Must(t, os.WriteFile(overlay, text, 0o644))
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./fleet/sim")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+m.in)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
