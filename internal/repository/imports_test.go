@@ -54,6 +54,11 @@ var layers = []layer{
 		"a helper that knows its users helps nobody else",
 	},
 	{
+		[]string{"fleet/sim/guards"},
+		[]string{".", "fleet/sim", "fleet/lease", "internal/..."},
+		"only tests, which use the simulator",
+	},
+	{
 		[]string{"fleet/sim"},
 		[]string{".", "fleet/*", "internal/..."},
 		"the simulator drives the nodes that it judges, and is their store itself",

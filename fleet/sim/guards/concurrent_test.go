@@ -1,4 +1,4 @@
-package sim_test
+package guards
 
 import (
 	"math/rand/v2"
@@ -15,7 +15,6 @@ import (
 // concurrent are nodes that several goroutines use at once, and the store that lends to them.
 type concurrent struct {
 	limits []*stint.Limit
-	nodes  []*lease.Node
 	began  time.Time
 	passed [2]atomic.Int64 // units of each key
 

@@ -1,8 +1,7 @@
-package mutants
+package guards
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -39,10 +38,9 @@ func TestMutants(t *testing.T) {
 			if testing.Short() {
 				return // each is built and tested in the long form
 			}
-			m.in = cmp.Or(m.in, "fleet/sim")
-			binary, found := m.build(t, root, source), ""
-			for _, args := range m.tests() {
-				if found = failed(t, filepath.Join(root, m.in), binary, args); found != "" {
+			found := ""
+			for _, run := range m.runs() {
+				if found = m.fails(t, root, source, run); found != "" {
 					break
 				}
 			}
@@ -54,24 +52,37 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// tests returns the arguments of the tests that may detect a mutant, the fastest first.
-func (m *mutant) tests() [][]string {
+// run is a run of the tests of a package.
+type run struct {
+	in   string // the package
+	args []string
+}
+
+// runs returns the tests that may detect a mutant, the fastest first.
+func (m *mutant) runs() []run {
 	switch {
 	case m.seed != "":
-		return [][]string{{"-test.run=^TestRandomFaults$", "-sim.seed=" + m.seed, "-sim.histories=1"}}
-	case m.in != "fleet/sim":
-		return [][]string{{"-test.short"}}
+		return []run{{"fleet/sim", []string{"-run=^TestRandomFaults$", "-args", "-sim.seed=" + m.seed, "-sim.histories=1"}}}
+	case m.in != "":
+		return []run{{m.in, []string{"-short"}}}
 	}
-	return [][]string{
-		{"-test.short", "-test.run=^TestGuards$"},
-		{"-test.short", "-test.run=^Test(RandomFaults|AsksAgain|Concurrent|Divided|KeptAfterLoss|Alone)$"},
+	return []run{
+		{"fleet/sim/guards", []string{"-short", "-run=^Test(Guards|Concurrent)$"}},
+		{"fleet/sim", []string{"-short", "-run=^Test(RandomFaults|AsksAgain|Divided|KeptAfterLoss|Alone)$"}},
 	}
 }
 
-// failed runs tests and returns the name of the first that fails; "" if none does.
-func failed(t *testing.T, dir, binary string, args []string) string {
-	test := exec.CommandContext(t.Context(), binary, append(args, "-test.timeout=5m", "-test.failfast")...)
-	test.Dir = dir
+// fails runs tests with the mutant and returns the name of the first that fails; "" if none does.
+func (m *mutant) fails(t *testing.T, root string, source []byte, run run) string {
+	dir := t.TempDir()
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	testkit.Must(t, os.WriteFile(changed, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o644))
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, m.file): changed}})
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(overlay, text, 0o644))
+	args := append([]string{"test", "-vet=off", "-failfast", "-overlay", overlay, "./" + run.in}, run.args...)
+	test := exec.CommandContext(t.Context(), "go", args...)
+	test.Dir = root
 	out, err := test.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
@@ -82,22 +93,6 @@ func failed(t *testing.T, dir, binary string, args []string) string {
 		t.Errorf("%v: %s", err, out[:min(len(out), 2000)])
 	}
 	return ""
-}
-
-// build builds the tests of a package with the mutant, and returns the path of the binary.
-func (m *mutant) build(t *testing.T, root string, source []byte) string {
-	dir := t.TempDir()
-	changed, overlay, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "sim.test")
-	testkit.Must(t, os.WriteFile(changed, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o644))
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, m.file): changed}})
-	testkit.Must(t, err)
-	testkit.Must(t, os.WriteFile(overlay, text, 0o644))
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+m.in)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return binary
 }
 
 func TestNames(t *testing.T) {
