@@ -128,10 +128,14 @@ func (s *service) get(setting, path string) (status int, header http.Header, bod
 	return s.do(http.MethodGet, setting, path, "")
 }
 
-func (s *service) do(method, setting, path, send string) (status int, header http.Header, body string) {
+// do sends a request with a body, and with header fields: name, value, name, value.
+func (s *service) do(method, setting, path, send string, fields ...string) (status int, header http.Header, body string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.Addr(setting)+path, strings.NewReader(send))
 	testkit.Must(s.t, err)
+	for i := 0; i+1 < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
+	}
 	resp, err := client.Do(req)
 	testkit.Must(s.t, err)
 	defer resp.Body.Close()

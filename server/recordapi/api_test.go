@@ -347,7 +347,7 @@ func TestAudit(t *testing.T) {
 	expect(t, "erase", as("write", "POST", "/v1/subjects/user=2/erase", ""), 200, `{"revision":4,"records":1,"entries":2}`)
 	expect(t, "erase again", as("write", "POST", "/v1/subjects/user=2/erase", ""), 404, `{...`)
 	expect(t, "verify after", as("read", "GET", "/v1/audit/verify", ""), 200, `{"whole":true,"first":1,...`)
-	expect(t, "status", as("read", "GET", "/v1/records", ""), 200, `{"revision":4,"age_ms":0,"writable":true,"error":"","kinds":{"ban":0,"key":0,"override":0,"subject":0},"head":{"number":...`)
+	expect(t, "status", as("read", "GET", "/v1/records", ""), 200, `{"revision":4,"age_ms":0,"writable":true,"error":"","kinds":{"ban":0,"key":0,"override":0,"rule":0,"subject":0},"head":{"number":...`)
 }
 
 func TestTransfer(t *testing.T) {

@@ -2,6 +2,7 @@ package recordapi
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"stint/internal/jsonbody"
@@ -48,7 +49,7 @@ func (a *api) status(w http.ResponseWriter, r *http.Request) {
 	for _, n := range s.Nodes {
 		answer.Nodes = append(answer.Nodes, nodeAnswer(n))
 	}
-	for _, kind := range codec.Kinds {
+	for _, kind := range append(slices.Clip(codec.Kinds), records.Rules) {
 		n, err := a.file.Count(kind)
 		if err != nil {
 			a.failed(w, r, err, false)
