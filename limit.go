@@ -136,6 +136,10 @@ type Spec struct {
 	Calendar Period
 	Zone     *time.Location
 
+	// MinInterval is the least distance between two takes of a sliding_log, at most
+	// Per. 0: none.
+	MinInterval time.Duration
+
 	// Blocks is how many parts a sliding_window counts in; 0 means 1. More blocks
 	// are more exact and cost 4 to 12 bytes a key each. They must divide Per into
 	// whole microseconds.
@@ -151,10 +155,6 @@ type Spec struct {
 	// take back leaves the window as it began. A key that was idle for its window
 	// and one block more is untouched again, and so is one that was reset.
 	StartUsedUp bool
-
-	// MinInterval is the least distance between two takes of a sliding_log, at most
-	// Per. 0: none.
-	MinInterval time.Duration
 
 	// CountDenied also records denied takes in a sliding_log: a client that keeps trying stays
 	// denied.
@@ -207,7 +207,7 @@ type Limit struct {
 	packed  bool   // the state is one word, see Pack
 	smooth  bool   // a token bucket that refills steadily
 
-	ladder []int64 // lengths of the steps of a penalty, in microseconds
+	ladder *[]int64 // lengths of the steps of a penalty, in microseconds; nil for all others, which it costs only 8 bytes
 
 	spec Spec
 }

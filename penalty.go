@@ -82,7 +82,8 @@ func (l *Limit) prepareLadder() error {
 	if len(words) > maxSteps {
 		return wrong(fmt.Sprintf("%d steps are more than %d", len(words), maxSteps), "leave out some; the last step is repeated")
 	}
-	l.ladder = make([]int64, len(words))
+	ladder := make([]int64, len(words))
+	l.ladder = &ladder
 	for i, word := range words {
 		step, err := time.ParseDuration(word)
 		switch {
@@ -93,9 +94,9 @@ func (l *Limit) prepareLadder() error {
 		case step%time.Microsecond != 0:
 			return wrong(fmt.Sprintf("%v is not in whole microseconds", step), "round it to a microsecond")
 		}
-		l.ladder[i] = step.Microseconds()
-		if i > 0 && l.ladder[i] <= l.ladder[i-1] {
-			return wrong(fmt.Sprintf("a step of %v after one of %v", step, span(l.ladder[i-1])), "each step must be longer than the one before; the last one is repeated")
+		ladder[i] = step.Microseconds()
+		if i > 0 && ladder[i] <= ladder[i-1] {
+			return wrong(fmt.Sprintf("a step of %v after one of %v", step, span(ladder[i-1])), "each step must be longer than the one before; the last one is repeated")
 		}
 	}
 	return nil
@@ -124,7 +125,7 @@ const wholeJitter = 1_000_000
 // stepLength returns how long the step of a level lasts that begins at a time.
 func (l *Limit) stepLength(level, at int64) int64 {
 	const prime, factor = 1_048_573, 386_117 // scatter the begins of neighbouring microseconds
-	length := l.ladder[level-1]
+	length := (*l.ladder)[level-1]
 	most := mulDiv(length, int64(l.spec.Jitter), wholeJitter)
 	return length + mulDiv(most, at%prime*factor%prime, prime)
 }
@@ -149,7 +150,7 @@ func (l *Limit) penalty(st *State, now int64) (level, counted int64) {
 	if st.N <= 0 {
 		return 0, 0
 	}
-	level, counted = min(st.N%levels, int64(len(l.ladder))), st.N/levels
+	level, counted = min(st.N%levels, int64(len(*l.ladder))), st.N/levels
 	level -= min(level, max(0, now-st.denied())/l.spec.Decay.Microseconds())
 	if now >= st.T+l.per {
 		counted = 0
@@ -171,7 +172,7 @@ func (l *Limit) penaltyExpiry(st *State) int64 {
 	if st.N <= 0 {
 		return 0
 	}
-	end := st.denied() + min(st.N%levels, int64(len(l.ladder)))*l.spec.Decay.Microseconds()
+	end := st.denied() + min(st.N%levels, int64(len(*l.ladder)))*l.spec.Decay.Microseconds()
 	if st.N >= levels {
 		end = max(end, st.T+l.per)
 	}
@@ -212,7 +213,7 @@ func (l *Limit) penaltyAdd(st *State, now, tries int64) {
 	}
 	counted += tries
 	if counted >= l.most {
-		level, counted = min(level+1, int64(len(l.ladder))), 0
+		level, counted = min(level+1, int64(len(*l.ladder))), 0
 		first = at + l.stepLength(level, at)
 	}
 	st.T, st.N, st.Written = first, counted*levels+level, Instant(at)

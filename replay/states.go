@@ -101,14 +101,15 @@ func (s *states) end(call *stint.Call) error {
 		t := &call.Takes[i]
 		id := s.id(t)
 		limit, st := s.of[id].limits[ruleColumn], &s.stored.of(id)[ruleColumn]
-		switch t.Op {
-		case stint.Refund:
+		penalty := limit.Algorithm() == stint.Penalty
+		switch {
+		case t.Op == stint.Refund:
 			call.Results[i] = limit.Refund(st, call.At, uint64(t.Cost), t.Undo)
-		case stint.Settle:
+		case t.Op == stint.Settle:
 			call.Results[i] = limit.Settle(st, call.At, uint64(t.Cost), t.Undo)
-		case stint.Force: // of a penalty
+		case penalty && t.Op == stint.Force:
 			call.Results[i] = limit.Force(st, call.At, uint64(t.Cost))
-		case stint.Ask: // of a penalty, after a Force
+		case penalty && t.Op == stint.Ask: // after a Force
 			call.Results[i] = limit.Test(st, call.At, uint64(t.Cost))
 		default:
 			return errOps

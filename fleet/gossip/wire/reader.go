@@ -30,7 +30,7 @@ func NewReader(message []byte) *Reader {
 
 // The memory in bytes that the limits of a message may take: in any message, and for each byte
 // of a longer one. A limit and its first key take about 50 bytes of a message, and a
-// [stint.Limit] 200 bytes of memory.
+// [stint.Limit] 184 bytes of memory.
 const (
 	minLimitMemory     = 20 << 10
 	limitMemoryPerByte = 5
