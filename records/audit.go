@@ -11,9 +11,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/records/capture"
+	"stint/records/replication"
 	"stint/records/trail"
-	"stint/records/trailfile"
 )
 
 // Limits is the kind of what a reset resets. There are no records of this kind, only entries of the
@@ -72,7 +71,7 @@ func (f *File) Note(ctx context.Context, e Event, now time.Time) error {
 		return err
 	}
 	var head trail.Head
-	return f.update(ctx, func(tx *capture.Tx) (err error) {
+	return f.update(ctx, func(tx *replication.Tx) (err error) {
 		w := auditOf(tx, revisionOf(tx.Tx), e.By, now)
 		texts := trail.Texts{Object: e.Object.Name, Before: e.Before, After: e.After, Why: e.Why, Subjects: e.Subjects}
 		if err := w.Write(trail.Entry{Action: e.Action, Kind: string(e.Object.Kind), Texts: texts}); err != nil {
@@ -84,8 +83,8 @@ func (f *File) Note(ctx context.Context, e Event, now time.Time) error {
 }
 
 // auditOf returns the writer of the audit trail for a change.
-func auditOf(tx *capture.Tx, revision uint64, by Actor, now time.Time) *trailfile.Writer {
-	return trailfile.NewWriter(tx, trail.Entry{Revision: revision, Time: now, Actor: by.Name, From: by.From})
+func auditOf(tx *replication.Tx, revision uint64, by Actor, now time.Time) *trail.Writer {
+	return trail.NewWriter(tx, trail.Entry{Revision: revision, Time: now, Actor: by.Name, From: by.From})
 }
 
 // Head returns the number and the hash of the last entry of the audit trail; 0 and 64 zeros if there is
@@ -123,7 +122,7 @@ func (f *File) selected(from uint64, has func(texts []byte) bool) iter.Seq2[trai
 		for more := true; more; {
 			var entries []trail.Entry
 			err := f.view(func(tx *bolt.Tx) (err error) {
-				entries, more, err = trailfile.Page(tx, &from, has)
+				entries, more, err = trail.Page(tx, &from, has)
 				return err
 			})
 			for _, e := range entries {
@@ -145,7 +144,7 @@ func (f *File) Verify(ctx context.Context, known ...trail.Head) (report trail.Re
 	for range 10 { // until no entry that is read is dropped because of its age
 		var start, head, later trail.Head
 		read := func(tx *bolt.Tx) error {
-			start, head = trailfile.Start(tx), trailfile.Last(tx)
+			start, head = trail.Start(tx), trail.Last(tx)
 			return nil
 		}
 		if err := f.view(read); err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"stint/internal/testkit"
 	"stint/records/trail"
-	"stint/records/trailfile"
 )
 
 var (
@@ -176,7 +175,7 @@ func TestNoteRefuses(t *testing.T) {
 
 // Whoever changes the file without this package is found out, at the right place.
 func TestTampering(t *testing.T) {
-	names := trailfile.Buckets()
+	names := trail.Buckets()
 	chain, texts, places := names[0], names[1], names[2]
 	number := func(n byte) []byte { return []byte{0, 0, 0, 0, 0, 0, 0, n} }
 	swap := func(b *bolt.Bucket, i, j byte) error {

@@ -9,9 +9,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/records/capture"
-	"stint/records/checked"
-	"stint/records/outcomes"
+	"stint/records/dbfile"
+	"stint/records/replication"
 	"stint/records/trail"
 )
 
@@ -86,7 +85,7 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 	var made made
 	var next *memory
 	var rules func()
-	err := f.update(ctx, func(tx *capture.Tx) (err error) {
+	err := f.update(ctx, func(tx *replication.Tx) (err error) {
 		next = nil
 		result, err = f.recall(tx.Tx, &c)
 		if err != nil || result.Repeated {
@@ -102,7 +101,7 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 		if rules, err = f.prepareRules(made.edits); err != nil {
 			return err
 		}
-		return remember(tx, &c, now, outcomes.Outcome{Revision: result.Revision})
+		return remember(tx, &c, now, dbfile.Outcome{Revision: result.Revision})
 	}, func() {
 		if next != nil {
 			rules()
@@ -153,7 +152,7 @@ type made struct {
 }
 
 // apply makes the edits and writes them to the audit trail.
-func (f *File) apply(tx *capture.Tx, c *Change, now time.Time) (m made, err error) {
+func (f *File) apply(tx *replication.Tx, c *Change, now time.Time) (m made, err error) {
 	last := revisionOf(tx.Tx)
 	if c.IfMatch != 0 && c.IfMatch != last {
 		return m, conflict(&Error{Where: "records"}, c.IfMatch, last, last)
@@ -235,7 +234,7 @@ func conflict(e *Error, want, is, last uint64) *Error {
 }
 
 // edit makes one edit, and sets its record to what is stored. It returns the entry of the audit trail.
-func (f *File) edit(tx *capture.Tx, e *Edit, rules *checks, revision uint64) (entry trail.Entry, err error) {
+func (f *File) edit(tx *replication.Tx, e *Edit, rules *checks, revision uint64) (entry trail.Entry, err error) {
 	id := e.id()
 	b := tx.Bucket(bucketOf(id.Kind))
 	if e.Put == nil {
@@ -259,7 +258,7 @@ func (f *File) edit(tx *capture.Tx, e *Edit, rules *checks, revision uint64) (en
 	e.Put = r
 	id = r.ID()
 	name := []byte(id.Name)
-	value, err := checked.Encode(name, stored[Record]{revision, rules.now.UTC(), r})
+	value, err := dbfile.Encode(name, stored[Record]{revision, rules.now.UTC(), r})
 	if err != nil {
 		return entry, err
 	}
@@ -297,6 +296,6 @@ func (f *File) entry(action trail.Action, id ID, before, after []byte) (e trail.
 	if before == nil {
 		return e, nil
 	}
-	_, err = checked.Text([]byte(id.Name), before)
+	_, err = dbfile.Text([]byte(id.Name), before)
 	return e, f.unreadable(err)
 }

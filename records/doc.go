@@ -17,7 +17,7 @@
 // Overrides, bans and API keys are deleted seven days after their end, some with each change. The
 // audit trail keeps its entries for 400 days.
 //
-// Nodes can share records by a log ([shared.Log]). Then the file of each node is a full copy, and
+// Nodes can share records by a log ([replication.Log]). Then the file of each node is a full copy, and
 // [File.Follow] keeps it up to date. A change is made on all nodes or refused with [ErrUnavailable].
 //
 // A decision asks three things: what is known of a subject ([File.Lookup]), whether an address is

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"stint/records/checked"
+	"stint/records/dbfile"
 )
 
 // stored is a record of type R in the file.
@@ -19,9 +19,9 @@ type stored[R any] struct {
 // entry converts a stored record.
 func entry[R Record](v stored[R]) Entry { return Entry{v.Record, v.Revision, v.Changed} }
 
-// decode reads a value that checked.Encode wrote.
+// decode reads a value that dbfile.Encode wrote.
 func decode[T any](f *File, name, value []byte) (T, error) {
-	v, err := checked.Decode[T](name, value)
+	v, err := dbfile.Decode[T](name, value)
 	if err != nil {
 		err = f.unreadable(err)
 	}
@@ -30,7 +30,7 @@ func decode[T any](f *File, name, value []byte) (T, error) {
 
 // unreadable returns the Error for a value that is not what was written; another error as it is.
 func (f *File) unreadable(err error) error {
-	if fault, ok := errors.AsType[*checked.Error](err); ok {
+	if fault, ok := errors.AsType[*dbfile.ValueError](err); ok {
 		return f.damaged("the record " + shorten(fault.Name) + " " + fault.Problem)
 	}
 	return err

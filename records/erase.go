@@ -12,11 +12,9 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/records/capture"
-	"stint/records/freepages"
-	"stint/records/outcomes"
+	"stint/records/dbfile"
+	"stint/records/replication"
 	"stint/records/trail"
-	"stint/records/trailfile"
 )
 
 // Erased is what Erase erased.
@@ -51,7 +49,7 @@ func (f *File) Erase(ctx context.Context, subject string, by Actor, now time.Tim
 	}
 	var e eraser
 	var next *memory
-	err = f.update(ctx, func(tx *capture.Tx) (err error) {
+	err = f.update(ctx, func(tx *replication.Tx) (err error) {
 		e = eraser{file: f, name: name, now: now, tx: tx}
 		if err := e.erase(by); err != nil {
 			return err
@@ -82,7 +80,7 @@ func checkErasable(subject string) (string, error) {
 // eraser erases a subject in one transaction.
 type eraser struct {
 	file *File
-	tx   *capture.Tx
+	tx   *replication.Tx
 	name string // of the subject
 	now  time.Time
 
@@ -106,7 +104,7 @@ func (e *eraser) erase(by Actor) error {
 	if err != nil {
 		return err
 	}
-	if e.Entries, err = trailfile.Erase(e.tx, e.name); err != nil {
+	if e.Entries, err = trail.EraseAbout(e.tx, e.name); err != nil {
 		return e.file.trailFault(err)
 	}
 	e.Records = len(e.edits)
@@ -176,8 +174,8 @@ func (e *eraser) outcomes() (int, error) {
 	names := func(text string) bool {
 		return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(text, s) })
 	}
-	instead := outcomes.Refusal{Where: "change", Problem: "refused; the reason was erased with its subject", Hint: "read the records again, and send a new change if it still makes sense"}
-	n, err := outcomes.Erase(e.tx, names, instead)
+	instead := dbfile.Refusal{Where: "change", Problem: "refused; the reason was erased with its subject", Hint: "read the records again, and send a new change if it still makes sense"}
+	n, err := dbfile.EraseOutcomes(e.tx, names, instead)
 	return n, e.file.unreadable(err)
 }
 
@@ -193,7 +191,7 @@ func (f *File) overwrite() error {
 
 // overwriteNow is overwrite while the caller keeps others from changing the file.
 func (f *File) overwriteNow() error {
-	err := f.guard(func() error { return freepages.Overwrite(f.copy.DB(), f.path, f.copy.WaitForReaders) })
+	err := f.guard(func() error { return dbfile.OverwriteFree(f.copy.DB(), f.path, f.copy.WaitForReaders) })
 	if err == nil {
 		err = f.copy.UpdateLocal(func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(overwriteKey) })
 	}
@@ -219,7 +217,7 @@ func (f *File) Export(subject string) (records []Entry, entries iter.Seq2[trail.
 		return nil, nil, err
 	}
 	return records, func(yield func(trail.Entry, error) bool) {
-		for e, err := range f.selected(1, trailfile.Mentions(name)) {
+		for e, err := range f.selected(1, trail.Mentions(name)) {
 			if (err != nil || e.About(name)) && !yield(e, f.trailFault(err)) {
 				return
 			}

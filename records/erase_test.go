@@ -16,7 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/testkit"
-	"stint/records/capture"
+	"stint/records/replication"
 	"stint/records/trail"
 )
 
@@ -250,7 +250,7 @@ func TestEraseGoesOn(t *testing.T) {
 	texts := fillPersonal(t, f)
 	// As if it was killed after the change of the erasure.
 	e := eraser{file: f, name: personal, now: start}
-	testkit.Must(t, f.update(t.Context(), func(tx *capture.Tx) error {
+	testkit.Must(t, f.update(t.Context(), func(tx *replication.Tx) error {
 		e.tx = tx
 		return e.erase(alice)
 	}, func() {}))

@@ -17,13 +17,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/apikey"
-	"stint/records/cache"
-	"stint/records/capture"
-	"stint/records/outcomes"
+	"stint/records/index"
+	"stint/records/dbfile"
 	"stint/records/replication"
-	"stint/records/shared"
 	"stint/records/trail"
-	"stint/records/trailfile"
 )
 
 const (
@@ -70,7 +67,7 @@ type Options struct {
 
 	// Log is the log that nodes share; nil if the file is not shared. Then the file is this node's copy,
 	// and Follow must run.
-	Log shared.Log
+	Log replication.Log
 
 	// Node is the name of this node among those that share the log.
 	Node string
@@ -101,13 +98,13 @@ type File struct {
 	memory   atomic.Pointer[memory]
 	head     atomic.Pointer[trail.Head] // of the audit trail
 	failed   atomic.Pointer[Error]      // of the last change, if the disk did not take it
-	subjects *cache.Cache[entryName, *Known]
-	keys     *cache.Cache[apikey.Hash, *APIKey]
+	subjects *index.Cache[entryName, *Known]
+	keys     *index.Cache[apikey.Hash, *APIKey]
 }
 
 // Open opens the file, or creates it in an existing folder. The error is an [*Error].
 func Open(path string, options Options) (*File, error) {
-	f := &File{path: path, options: options, subjects: cache.New[entryName, *Known](), keys: cache.New[apikey.Hash, *APIKey]()}
+	f := &File{path: path, options: options, subjects: index.NewCache[entryName, *Known](), keys: index.NewCache[apikey.Hash, *APIKey]()}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, f.fault("not a file", "name a file of its own for the records", nil)
 	}
@@ -143,7 +140,7 @@ func (f *File) load() error {
 			return err
 		}
 		m, err := f.loadMemory(tx)
-		head := trailfile.Last(tx)
+		head := trail.Last(tx)
 		f.memory.Store(m)
 		f.head.Store(&head)
 		unfinished = tx.Bucket(aboutBucket).Get(overwriteKey) != nil
@@ -211,7 +208,7 @@ func initialize(tx *bolt.Tx) error {
 
 // buckets returns the names of all buckets.
 func buckets() [][]byte {
-	names := slices.Concat([][]byte{aboutBucket}, trailfile.Buckets(), outcomes.Buckets())
+	names := slices.Concat([][]byte{aboutBucket}, trail.Buckets(), dbfile.OutcomeBuckets())
 	for _, kind := range kinds {
 		names = append(names, bucketOf(kind))
 	}
@@ -262,7 +259,7 @@ func (f *File) Revision() (revision uint64, err error) {
 }
 
 // nextRevision gives the file its next revision.
-func nextRevision(tx *capture.Tx) (uint64, error) {
+func nextRevision(tx *replication.Tx) (uint64, error) {
 	revision := revisionOf(tx.Tx) + 1
 	return revision, tx.Bucket(aboutBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
 }
@@ -362,7 +359,7 @@ func (f *File) view(read func(*bolt.Tx) error) error {
 
 // update makes a change in one transaction, and calls publish, which puts it in force, before another
 // change begins. With a shared log it may call change several times.
-func (f *File) update(ctx context.Context, change func(*capture.Tx) error, publish func()) error {
+func (f *File) update(ctx context.Context, change func(*replication.Tx) error, publish func()) error {
 	return f.guard(func() error {
 		if err := f.copy.Update(ctx, change, publish); err != nil {
 			return f.writing(err)

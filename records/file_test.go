@@ -15,8 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/testkit"
-	"stint/records/checked"
-	"stint/records/outcomes"
+	"stint/records/dbfile"
 )
 
 func open(t testing.TB, path string) *File {
@@ -264,17 +263,17 @@ func TestOutcomesEnd(t *testing.T) {
 	f := openNew(t)
 	count := func() (kept, ages int) {
 		testkit.Must(t, f.view(func(tx *bolt.Tx) error {
-			kept, ages = tx.Bucket(outcomes.Buckets()[0]).Stats().KeyN, tx.Bucket(outcomes.Buckets()[1]).Stats().KeyN
+			kept, ages = tx.Bucket(dbfile.OutcomeBuckets()[0]).Stats().KeyN, tx.Bucket(dbfile.OutcomeBuckets()[1]).Stats().KeyN
 			return nil
 		}))
 		return kept, ages
 	}
-	for n := range 2 * outcomes.DropMost {
+	for n := range 2 * dbfile.DropMost {
 		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: fmt.Sprint("k", n)}, start.Add(time.Duration(n)*time.Second))
 		testkit.Must(t, err)
 	}
-	at := start.Add(outcomes.Age + time.Minute)
-	for _, want := range []int{2*outcomes.DropMost - 60, 2*outcomes.DropMost - 60} { // one for each second of that minute
+	at := start.Add(dbfile.OutcomeAge + time.Minute)
+	for _, want := range []int{2*dbfile.DropMost - 60, 2*dbfile.DropMost - 60} { // one for each second of that minute
 		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: pattern}}}, at)
 		testkit.Must(t, err)
 		if kept, ages := count(); kept != want || ages != want {
@@ -387,7 +386,7 @@ func TestFileFaults(t *testing.T) {
 		{changed("revision", func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(revisionKey) }), "the revision is missing", "put back"},
 		{changed("format", func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(formatKey) }), "the version of its format is missing", "put back"},
 		{changed("json", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketOf(Subjects)).Put([]byte("a"), checked.Add([]byte("a"), []byte("{")))
+			return tx.Bucket(bucketOf(Subjects)).Put([]byte("a"), dbfile.EncodeText([]byte("a"), []byte("{")))
 		}), "the record a is not a valid record", "put back"},
 		{newer, "written by a later version", "start that version"},
 		{other, "none of records", "another program"},

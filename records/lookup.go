@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/apikey"
-	"stint/records/networks"
+	"stint/records/index"
 	"stint/records/trail"
 )
 
@@ -163,7 +163,7 @@ func inForceUntil(end int64, found bool, now time.Time) (until time.Time, banned
 	switch {
 	case !found, now.Unix() >= end:
 		return until, false
-	case end == networks.NoEnd:
+	case end == index.NoEnd:
 		return until, true
 	default:
 		return time.Unix(end, 0).UTC(), true

@@ -14,7 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/text"
-	"stint/records/networks"
+	"stint/records/index"
 )
 
 // MaxPatterns is the most overrides with a pattern. A subject that is not in the cache is compared
@@ -25,7 +25,7 @@ const MaxPatterns = 1000
 // immutable.
 type memory struct {
 	revision uint64
-	networks networks.Table
+	networks index.Table
 	patterns map[string][]*patternOverride // by the key of the entry, in order of precedence
 	keys     map[string]struct{}           // keys of entries that have a ban or an override, or had one
 }
@@ -41,7 +41,7 @@ type patternOverride struct {
 // endOf returns the end of a ban as in networks.
 func endOf(until time.Time) int64 {
 	if until.IsZero() {
-		return networks.NoEnd
+		return index.NoEnd
 	}
 	return until.Unix()
 }
@@ -50,7 +50,7 @@ func endOf(until time.Time) int64 {
 func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
 	var err error
 	m := &memory{revision: revisionOf(tx), patterns: map[string][]*patternOverride{}, keys: map[string]struct{}{}}
-	m.networks = networks.New(f.bannedNetworks(tx, m.keys, &err))
+	m.networks = index.NewTable(f.bannedNetworks(tx, m.keys, &err))
 	if err != nil {
 		return nil, err
 	}

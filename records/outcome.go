@@ -7,8 +7,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/records/capture"
-	"stint/records/outcomes"
+	"stint/records/dbfile"
+	"stint/records/replication"
 )
 
 // maxIdempotencyKey is the most bytes of an idempotency key, and of the request beside it.
@@ -19,17 +19,17 @@ const maxIdempotencyKey = 256
 var refusalCauses = map[string]error{"conflict": ErrConflict, "missing": ErrMissing}
 
 // refusalOf returns the refusal to save for an error; nil if it must not be saved.
-func refusalOf(err error) *outcomes.Refusal {
+func refusalOf(err error) *dbfile.Refusal {
 	for name, cause := range refusalCauses {
 		if refusal, ok := errors.AsType[*Error](err); ok && errors.Is(err, cause) {
-			return &outcomes.Refusal{Where: refusal.Where, Problem: refusal.Problem, Hint: refusal.Hint, Cause: name}
+			return &dbfile.Refusal{Where: refusal.Where, Problem: refusal.Problem, Hint: refusal.Hint, Cause: name}
 		}
 	}
 	return nil
 }
 
 // refused returns the Error for a saved refusal.
-func refused(r *outcomes.Refusal) *Error {
+func refused(r *dbfile.Refusal) *Error {
 	return &Error{Where: r.Where, Problem: r.Problem, Hint: r.Hint, Err: refusalCauses[r.Cause]}
 }
 
@@ -39,7 +39,7 @@ func (f *File) recall(tx *bolt.Tx, c *Change) (Outcome, error) {
 	if c.IdempotencyKey == "" {
 		return Outcome{}, nil
 	}
-	switch known, ok, err := outcomes.Get(tx, c.IdempotencyKey); {
+	switch known, ok, err := dbfile.GetOutcome(tx, c.IdempotencyKey); {
 	case err != nil:
 		return Outcome{}, f.unreadable(err)
 	case !ok:
@@ -54,25 +54,25 @@ func (f *File) recall(tx *bolt.Tx, c *Change) (Outcome, error) {
 }
 
 // remember saves the outcome of a change with an idempotency key, and removes old outcomes.
-func remember(tx *capture.Tx, c *Change, now time.Time, o outcomes.Outcome) error {
+func remember(tx *replication.Tx, c *Change, now time.Time, o dbfile.Outcome) error {
 	if c.IdempotencyKey != "" {
 		o.Request = c.Request
-		if err := outcomes.Put(tx, c.IdempotencyKey, o, now); err != nil {
+		if err := dbfile.PutOutcome(tx, c.IdempotencyKey, o, now); err != nil {
 			return err
 		}
 	}
-	return outcomes.Drop(tx, now)
+	return dbfile.DropOutcomes(tx, now)
 }
 
 // refuse saves that a change was refused, and returns the refusal.
-func (f *File) refuse(ctx context.Context, c *Change, now time.Time, r *outcomes.Refusal) (result Outcome, refusal error) {
-	err := f.update(ctx, func(tx *capture.Tx) error {
+func (f *File) refuse(ctx context.Context, c *Change, now time.Time, r *dbfile.Refusal) (result Outcome, refusal error) {
+	err := f.update(ctx, func(tx *replication.Tx) error {
 		// Another caller may have sent the same change meanwhile.
 		if result, refusal = f.recall(tx.Tx, c); refusal != nil || result.Repeated {
 			return nil
 		}
 		refusal = refused(r)
-		return remember(tx, c, now, outcomes.Outcome{Refusal: r})
+		return remember(tx, c, now, dbfile.Outcome{Refusal: r})
 	}, func() {})
 	if err != nil {
 		return Outcome{}, err

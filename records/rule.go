@@ -10,7 +10,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/trail"
-	"stint/records/trailfile"
 )
 
 // Rules is the kind of rules per API. Only a File with [Options.Rules] has any.
@@ -112,7 +111,7 @@ func lastEdits(edits []Edit) []Edit {
 const Imported = "(import)"
 
 // writeImport writes the entry for an import of rules.
-func writeImport(audit *trailfile.Writer, c *Change) error {
+func writeImport(audit *trail.Writer, c *Change) error {
 	counts := struct {
 		Put     int `json:"put"`
 		Deleted int `json:"deleted"`

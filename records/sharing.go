@@ -8,10 +8,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/records/capture"
 	"stint/records/replication"
-	"stint/records/shared"
-	"stint/records/trailfile"
+	"stint/records/trail"
 )
 
 // ErrUnavailable is a cause of an [Error] of a change that cannot be made now, because the log that
@@ -50,8 +48,8 @@ func unavailable(err *replication.UnavailableError) *Error {
 }
 
 // idOf returns the record that a write writes; false if it writes something else.
-func idOf(w *shared.Write) (ID, bool) {
-	bucket, key := capture.Split(w)
+func idOf(w *replication.Write) (ID, bool) {
+	bucket, key := replication.Split(w)
 	for _, kind := range kinds {
 		if string(bucket) == string(bucketOf(kind)) {
 			return ID{kind, string(key)}, true
@@ -60,7 +58,7 @@ func idOf(w *shared.Write) (ID, bool) {
 	return ID{}, false
 }
 
-func describe(w *shared.Write) string {
+func describe(w *replication.Write) string {
 	if id, ok := idOf(w); ok {
 		return id.String()
 	}
@@ -68,7 +66,7 @@ func describe(w *shared.Write) string {
 }
 
 // applied puts changes of other nodes in force. forget means that one of them erased a subject.
-func (f *File) applied(tx *bolt.Tx, writes []shared.Write, forget bool) (publish func(), err error) {
+func (f *File) applied(tx *bolt.Tx, writes []replication.Write, forget bool) (publish func(), err error) {
 	then, err := f.after(tx, writes)
 	if err != nil || !forget {
 		return then, err
@@ -80,7 +78,7 @@ func (f *File) applied(tx *bolt.Tx, writes []shared.Write, forget bool) (publish
 }
 
 // after returns a function that puts writes in force, which the transaction contains.
-func (f *File) after(tx *bolt.Tx, writes []shared.Write) (publish func(), err error) {
+func (f *File) after(tx *bolt.Tx, writes []replication.Write) (publish func(), err error) {
 	next := f.memory.Load()
 	var edits, some []Edit // all, and those of one revision
 	revision := next.revision
@@ -90,7 +88,7 @@ func (f *File) after(tx *bolt.Tx, writes []shared.Write) (publish func(), err er
 		return err
 	}
 	for i := range writes {
-		bucket, key := capture.Split(&writes[i])
+		bucket, key := replication.Split(&writes[i])
 		if string(bucket) == string(aboutBucket) && string(key) == string(revisionKey) && len(writes[i].Value) == 8 {
 			if err := end(); err != nil { // too many patterns for this version
 				return f.replaced(tx)
@@ -114,7 +112,7 @@ func (f *File) after(tx *bolt.Tx, writes []shared.Write) (publish func(), err er
 		return f.replaced(tx)
 	}
 	rules := f.rulesOrLog(f.prepareRules(lastEdits(edits)))
-	head := trailfile.Last(tx)
+	head := trail.Last(tx)
 	return func() {
 		rules()
 		f.publish(next, edits, head)
@@ -151,7 +149,7 @@ func (f *File) replaced(tx *bolt.Tx) (publish func(), err error) {
 		return nil, err
 	}
 	rules := f.rulesOrLog(f.prepareAllRules(tx))
-	head := trailfile.Last(tx)
+	head := trail.Last(tx)
 	return func() {
 		rules()
 		f.memory.Store(next)

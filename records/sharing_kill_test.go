@@ -13,7 +13,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
-	"stint/records/shared"
+	"stint/records/replication"
 	"stint/store/redis/recordlog"
 )
 
@@ -91,17 +91,17 @@ func TestSharedKill(t *testing.T) {
 
 // faultyLog is a log whose Append fails.
 type faultyLog struct {
-	shared.Log
+	replication.Log
 	before, after error // before or after the entry is appended; nil: no error
 }
 
-func (l *faultyLog) Append(ctx context.Context, after shared.Head, e *shared.Entry, writes []shared.Write, forget bool) (shared.Head, error) {
+func (l *faultyLog) Append(ctx context.Context, after replication.Head, e *replication.Entry, writes []replication.Write, forget bool) (replication.Head, error) {
 	if l.before != nil {
-		return shared.Head{}, l.before
+		return replication.Head{}, l.before
 	}
 	head, err := l.Log.Append(ctx, after, e, writes, forget)
 	if err == nil && l.after != nil {
-		return shared.Head{}, l.after
+		return replication.Head{}, l.after
 	}
 	return head, err
 }

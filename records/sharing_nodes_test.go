@@ -19,10 +19,8 @@ import (
 
 	"stint/internal/testkit"
 	"stint/internal/text"
-	"stint/records/capture"
-	"stint/records/shared"
+	"stint/records/replication"
 	"stint/records/trail"
-	"stint/records/trailfile"
 	"stint/store/redis/recordlog"
 )
 
@@ -114,7 +112,7 @@ func sharedOf(t testing.TB, f *File) map[string]string {
 			c := tx.Bucket(name).Cursor()
 			for key, value := c.First(); key != nil; key, value = c.Next() {
 				if !bytes.Equal(key, overwriteKey) {
-					all[string(capture.Key(name, key))] = string(value)
+					all[string(replication.WriteKey(name, key))] = string(value)
 				}
 			}
 		}
@@ -142,7 +140,7 @@ func wait(t testing.TB, what string, holds func() bool) {
 // trails.
 func agree(t testing.TB, nodes ...*sharer) {
 	t.Helper()
-	format := string(capture.Key(aboutBucket, formatKey)) // a new file has it too, so no change writes it
+	format := string(replication.WriteKey(aboutBucket, formatKey)) // a new file has it too, so no change writes it
 	end := time.Now().Add(40 * time.Second)
 	testkit.Until(t, "all nodes and Redis have the same", func() bool {
 		state := stateIn(t, nodes[0].url)
@@ -154,7 +152,7 @@ func agree(t testing.TB, nodes ...*sharer) {
 			at, hash := n.Head()
 			last := trail.Head{}
 			testkit.Must(t, n.view(func(tx *bolt.Tx) error {
-				last = trailfile.Last(tx)
+				last = trail.Last(tx)
 				return nil
 			}))
 			if equal(own, state) && last.String() == fmt.Sprint(at, ":", hash) {
@@ -180,7 +178,7 @@ func stateIn(t testing.TB, url string) map[string]string {
 	testkit.Must(t, err)
 	defer log.Close()
 	state := map[string]string{}
-	err = log.State(t.Context(), func(page []shared.Write) error {
+	err = log.State(t.Context(), func(page []replication.Write) error {
 		for _, w := range page {
 			state[string(w.Key)] = string(w.Value)
 		}
@@ -189,7 +187,7 @@ func stateIn(t testing.TB, url string) map[string]string {
 	if err != nil {
 		return nil
 	}
-	delete(state, string(capture.Key(aboutBucket, overwriteKey)))
+	delete(state, string(replication.WriteKey(aboutBucket, overwriteKey)))
 	return state
 }
 

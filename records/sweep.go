@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"stint/records/capture"
+	"stint/records/replication"
 )
 
 const (
@@ -23,7 +23,7 @@ var endingKinds = []Kind{Overrides, Bans, APIKeys}
 // sweep deletes records that ended long ago, and returns these edits. The audit trail has no entries of
 // them: it has the end of each record since that was written. sweep goes on where the last change stopped,
 // and looks at a limited number of records.
-func (f *File) sweep(tx *capture.Tx, most int, now time.Time) (edits []Edit, err error) {
+func (f *File) sweep(tx *replication.Tx, most int, now time.Time) (edits []Edit, err error) {
 	about := tx.Bucket(aboutBucket)
 	kind, name, _ := bytes.Cut(about.Get(sweepKey), []byte(separator))
 	at := max(0, slices.Index(endingKinds, Kind(kind)))

@@ -16,8 +16,6 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"stint"
-	"stint/records/capture"
-	"stint/records/shared"
 )
 
 const (
@@ -46,7 +44,7 @@ type Options struct {
 	Buckets [][]byte
 
 	// Log is the shared log; nil if the file is not shared.
-	Log shared.Log
+	Log Log
 
 	// Node is the name of this node. A random part is added, which is kept in the file.
 	Node string
@@ -58,16 +56,16 @@ type Options struct {
 	Init func(*bolt.Tx) error
 
 	// Applied prepares to put writes of other nodes in force, which the transaction contains. forget is
-	// as in capture.Tx. publish is called when they are on disk; no other change is made before it has
+	// as in Tx. publish is called when they are on disk; no other change is made before it has
 	// returned.
-	Applied func(tx *bolt.Tx, writes []shared.Write, forget bool) (publish func(), err error)
+	Applied func(tx *bolt.Tx, writes []Write, forget bool) (publish func(), err error)
 
 	// Replaced prepares to put another file in force, to which the transaction belongs. It checks the
 	// file. publish is as for Applied.
 	Replaced func(tx *bolt.Tx) (publish func(), err error)
 
 	// Describe returns a name for what a write changed, for messages; "" for what no operator knows.
-	Describe func(*shared.Write) string
+	Describe func(*Write) string
 
 	// Guard calls a function that reads the database, and returns its panics as errors.
 	Guard func(func() error) error
@@ -97,7 +95,7 @@ type Copy struct {
 	away   error     // why it cannot be brought up to date; nil if it can
 	since  time.Time // when away began
 	fresh  time.Time // since when neither this node nor the log has anything; zero: one of them has
-	nodes  []shared.Node
+	nodes  []Node
 	beaten time.Time // when Beat was called last
 	told   uint64    // the revision that it reported
 }
@@ -217,7 +215,7 @@ const againHint = "try again in a moment"
 // The error is that of change; an [*UnavailableError]; that of ctx, which counts only until the change
 // begins; or that of the disk. A disk that fails after the entry was appended makes an
 // UnavailableError that wraps stint.ErrUnknown, because the change is made on all other nodes.
-func (c *Copy) Update(ctx context.Context, change func(*capture.Tx) error, publish func()) error {
+func (c *Copy) Update(ctx context.Context, change func(*Tx) error, publish func()) error {
 	brief, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	wait := brief
@@ -255,9 +253,9 @@ func (c *Copy) Update(ctx context.Context, change func(*capture.Tx) error, publi
 }
 
 // updateAlone makes a change of a file that is not shared.
-func (c *Copy) updateAlone(change func(*capture.Tx) error, publish func()) error {
+func (c *Copy) updateAlone(change func(*Tx) error, publish func()) error {
 	err := c.db.Load().Update(func(tx *bolt.Tx) error {
-		recorder := &capture.Tx{Tx: tx}
+		recorder := &Tx{Tx: tx}
 		if err := change(recorder); err != nil {
 			return err
 		}
@@ -273,10 +271,10 @@ func (c *Copy) updateAlone(change func(*capture.Tx) error, publish func()) error
 }
 
 // try makes a change of a copy that has all entries. It reports whether another node was faster.
-func (c *Copy) try(ctx context.Context, change func(*capture.Tx) error) (moved bool, err error) {
+func (c *Copy) try(ctx context.Context, change func(*Tx) error) (moved bool, err error) {
 	appended, forgets := false, false
 	err = c.db.Load().Update(func(tx *bolt.Tx) error {
-		recorder := &capture.Tx{Tx: tx}
+		recorder := &Tx{Tx: tx}
 		if err := change(recorder); err != nil {
 			return err
 		}
@@ -286,7 +284,7 @@ func (c *Copy) try(ctx context.Context, change func(*capture.Tx) error) (moved b
 		}
 		forgets = forget
 		own := headOf(tx)
-		e := own.Next(shared.Encode(writes, forget))
+		e := own.Next(Encode(writes, forget))
 		if len(e.Data) > MaxChange {
 			return &UnavailableError{
 				Problem: fmt.Sprintf("the change has %d bytes with its audit trail, and nodes share at most %d at once", len(e.Data), MaxChange),
@@ -336,7 +334,7 @@ func (c *Copy) unavailable(err error) *UnavailableError {
 		}
 	}
 	e := &UnavailableError{Problem: err.Error(), Hint: againHint, Err: err}
-	if c.options.Hint != nil && !errors.Is(err, shared.ErrRestoring) {
+	if c.options.Hint != nil && !errors.Is(err, ErrRestoring) {
 		e.Hint = c.options.Hint(err)
 	}
 	return e
@@ -360,7 +358,7 @@ func (c *Copy) acquire(ctx context.Context) bool {
 func (c *Copy) release() { <-c.changes }
 
 // head returns the place of the copy.
-func (c *Copy) head() (h shared.Head, err error) {
+func (c *Copy) head() (h Head, err error) {
 	err = c.View(func(tx *bolt.Tx) error {
 		h = headOf(tx)
 		return nil
@@ -396,7 +394,7 @@ func (c *Copy) isEmpty(tx *bolt.Tx) bool {
 // Status is the state of a copy.
 type Status struct {
 	Age   time.Duration // how long ago the copy was certainly up to date; 0 without a log
-	Nodes []shared.Node // all nodes, as they were a few seconds ago; nil without a log
+	Nodes []Node        // all nodes, as they were a few seconds ago; nil without a log
 	Err   error         // why the copy cannot be brought up to date now; nil if it can
 }
 

@@ -1,5 +1,5 @@
 // Package replication keeps copies of a database on several nodes the same, by a log that they share
-// (see [shared.Log]). It knows buckets, keys and values, not what they mean.
+// (see [Log]). It knows buckets, keys and values, not what they mean.
 //
 // Each node has a full copy in a local bbolt file, and reads from it alone. A change is made in a
 // transaction of the copy. Right before it is committed, its writes are appended to the log, if the

@@ -12,8 +12,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/system"
-	"stint/records/capture"
-	"stint/records/shared"
 )
 
 const (
@@ -112,7 +110,7 @@ func (c *Copy) round(ctx context.Context) error {
 }
 
 // useAnswer uses an answer of the log to a copy at own. It began to ask at a time.
-func (c *Copy) useAnswer(ctx context.Context, own shared.Head, entries []shared.Entry, head shared.Head, began time.Time) error {
+func (c *Copy) useAnswer(ctx context.Context, own Head, entries []Entry, head Head, began time.Time) error {
 	now, err := c.head()
 	if err != nil || now != own { // changed meanwhile; the next round asks again
 		return err
@@ -155,7 +153,7 @@ var errReading = errors.New("the log could not be read")
 
 // settled reports whether a first change may be made: there are entries, or nobody restored any for a
 // moment. It waits a little if not.
-func (c *Copy) settled(ctx context.Context, own, head shared.Head) bool {
+func (c *Copy) settled(ctx context.Context, own, head Head) bool {
 	c.mu.Lock()
 	fresh := c.fresh
 	c.mu.Unlock()
@@ -169,7 +167,7 @@ func (c *Copy) settled(ctx context.Context, own, head shared.Head) bool {
 // reconcile compares the copy at own with an answer of the log, and does what is needed; only what
 // takes a moment unless full. It reports whether the copy has the head of the log. The caller has
 // acquired the copy.
-func (c *Copy) reconcile(ctx context.Context, own shared.Head, entries []shared.Entry, head shared.Head, full bool) (synced bool, err error) {
+func (c *Copy) reconcile(ctx context.Context, own Head, entries []Entry, head Head, full bool) (synced bool, err error) {
 	var empty, known bool
 	err = c.View(func(tx *bolt.Tx) error {
 		empty, known = c.isEmpty(tx), contains(tx, head)
@@ -211,19 +209,19 @@ func (c *Copy) setFresh(fresh bool) {
 }
 
 // apply applies entries that follow the copy, all or none. It returns errDiffers if the first does not.
-func (c *Copy) apply(entries []shared.Entry) error {
+func (c *Copy) apply(entries []Entry) error {
 	var publish func()
 	var forgets bool
 	err := c.db.Load().Update(func(tx *bolt.Tx) (err error) {
-		var all []shared.Write
+		var all []Write
 		for i := range entries {
 			e := &entries[i]
 			if next := headOf(tx).Next(e.Data); next.Head() != e.Head() {
 				return errDiffers
 			}
-			writes, forget, err := shared.Decode(e.Data)
+			writes, forget, err := Decode(e.Data)
 			if err == nil {
-				err = capture.Write(tx, c.options.Buckets, writes)
+				err = Replay(tx, c.options.Buckets, writes)
 			}
 			if err == nil {
 				err = keep(tx, e)
@@ -253,7 +251,7 @@ func (c *Copy) forget(ctx context.Context) error {
 		return err
 	}
 	var publish func()
-	return c.Update(ctx, func(tx *capture.Tx) (err error) {
+	return c.Update(ctx, func(tx *Tx) (err error) {
 		if publish = func() {}; toForget(tx.Tx).IsZero() { // another node was faster
 			return nil
 		}
@@ -272,10 +270,10 @@ func (c *Copy) toForget() (since time.Time, err error) {
 }
 
 // push appends the entries that the server has lost, which follow head.
-func (c *Copy) push(ctx context.Context, full bool, own, head shared.Head) error {
+func (c *Copy) push(ctx context.Context, full bool, own, head Head) error {
 	c.options.Logger.Warn("Redis has lost changes of records; restoring them from this node's copy", "first", head.Number+1, "last", own.Number)
 	for head.Number < own.Number {
-		var e shared.Entry
+		var e Entry
 		var known bool
 		err := c.View(func(tx *bolt.Tx) error {
 			known = contains(tx, head)
@@ -290,7 +288,7 @@ func (c *Copy) push(ctx context.Context, full bool, own, head shared.Head) error
 		case e.Data == nil: // forgotten
 			return c.restore(ctx, full, own, head)
 		}
-		writes, forget, err := shared.Decode(e.Data)
+		writes, forget, err := Decode(e.Data)
 		if err != nil {
 			return err
 		}
@@ -302,7 +300,7 @@ func (c *Copy) push(ctx context.Context, full bool, own, head shared.Head) error
 }
 
 // restore replaces what the server has by this copy.
-func (c *Copy) restore(ctx context.Context, full bool, own, instead shared.Head) error {
+func (c *Copy) restore(ctx context.Context, full bool, own, instead Head) error {
 	if !full {
 		return errBehind
 	}
@@ -326,16 +324,16 @@ func (c *Copy) restore(ctx context.Context, full bool, own, instead shared.Head)
 }
 
 // begin returns the first place of a history.
-func (c *Copy) begin() shared.Head {
+func (c *Copy) begin() Head {
 	var random [16]byte
 	randomize(random[:])
-	e := shared.Head{}.Next(random[:])
+	e := Head{}.Next(random[:])
 	return e.Head()
 }
 
 // state returns all that is shared, in pages.
-func (c *Copy) state() iter.Seq2[[]shared.Write, error] {
-	return func(yield func([]shared.Write, error) bool) {
+func (c *Copy) state() iter.Seq2[[]Write, error] {
+	return func(yield func([]Write, error) bool) {
 		for _, name := range c.options.Buckets {
 			for after, first := []byte(nil), true; ; first = false {
 				page, last, err := c.page(name, after, first)
@@ -356,7 +354,7 @@ func (c *Copy) state() iter.Seq2[[]shared.Write, error] {
 }
 
 // page returns keys of a bucket that follow a key, or the first ones, and the last of them.
-func (c *Copy) page(name, after []byte, first bool) (page []shared.Write, last []byte, err error) {
+func (c *Copy) page(name, after []byte, first bool) (page []Write, last []byte, err error) {
 	err = c.View(func(tx *bolt.Tx) error {
 		cursor := tx.Bucket(name).Cursor()
 		key, value := cursor.First()
@@ -365,7 +363,7 @@ func (c *Copy) page(name, after []byte, first bool) (page []shared.Write, last [
 			key, value = cursor.Next()
 		}
 		for size := 0; key != nil && size < pageBytes; key, value = cursor.Next() {
-			page = append(page, shared.Write{Key: capture.Key(name, key), Value: slices.Clone(value)})
+			page = append(page, Write{Key: WriteKey(name, key), Value: slices.Clone(value)})
 			last = append(last[:0], key...)
 			size += len(name) + len(key) + len(value)
 		}
@@ -376,7 +374,7 @@ func (c *Copy) page(name, after []byte, first bool) (page []shared.Write, last [
 
 // beat reports what this node has, and reads what the others have.
 func (c *Copy) beat(ctx context.Context) error {
-	own := shared.Node{}
+	own := Node{}
 	err := c.View(func(tx *bolt.Tx) error {
 		own.Name, own.Revision = c.nodeName(tx), c.options.Revision(tx)
 		return nil
@@ -395,7 +393,7 @@ func (c *Copy) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(nodes, func(a, b shared.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes, c.beaten, c.told = nodes, time.Now(), own.Revision

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-
-	"stint/records/shared"
 )
 
 // The buckets of a copy that are not shared. placeBucket has these keys; historyBucket has the
@@ -33,12 +31,12 @@ const (
 // An entry in the history: hash, bytes of all entries up to it, and data; no data if they were
 // forgotten.
 const (
-	hashBytes = len(shared.Hash{})
+	hashBytes = len(Hash{})
 	sumBytes  = 8
 )
 
 // headOf returns the place of the copy; the zero Head if it has no history.
-func headOf(tx *bolt.Tx) (h shared.Head) {
+func headOf(tx *bolt.Tx) (h Head) {
 	b := tx.Bucket(placeBucket)
 	if b == nil {
 		return h
@@ -51,7 +49,7 @@ func headOf(tx *bolt.Tx) (h shared.Head) {
 }
 
 // setHead stores the place of the copy.
-func setHead(tx *bolt.Tx, h shared.Head) error {
+func setHead(tx *bolt.Tx, h Head) error {
 	return tx.Bucket(placeBucket).Put(headKey, append(binary.BigEndian.AppendUint64(nil, h.Number), h.Hash[:]...))
 }
 
@@ -77,8 +75,8 @@ func timeIn(tx *bolt.Tx, key []byte) time.Time {
 func nameOf(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
 
 // keep adds an entry to the history, makes it the place of the copy, and drops old entries.
-func keep(tx *bolt.Tx, e *shared.Entry) error {
-	writes, forget, err := shared.Decode(e.Data)
+func keep(tx *bolt.Tx, e *Entry) error {
+	writes, forget, err := Decode(e.Data)
 	if err == nil && forget {
 		err = forgetData(tx, len(writes) > 0)
 	}
@@ -142,7 +140,7 @@ func toForget(tx *bolt.Tx) time.Time { return timeIn(tx, forgetKey) }
 
 // entryAt returns an entry of the history. ok is false if the history does not have it; its Data are
 // nil if they were forgotten.
-func entryAt(tx *bolt.Tx, number uint64) (e shared.Entry, ok bool) {
+func entryAt(tx *bolt.Tx, number uint64) (e Entry, ok bool) {
 	b := tx.Bucket(historyBucket)
 	if b == nil {
 		return e, false
@@ -160,7 +158,7 @@ func entryAt(tx *bolt.Tx, number uint64) (e shared.Entry, ok bool) {
 }
 
 // contains reports whether a place is known to be in the history of the copy.
-func contains(tx *bolt.Tx, h shared.Head) bool {
+func contains(tx *bolt.Tx, h Head) bool {
 	if h == headOf(tx) || h.Number == 0 {
 		return true
 	}

@@ -8,7 +8,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/testkit"
-	"stint/records/shared"
 )
 
 func openHistory(t *testing.T) *bolt.DB {
@@ -21,9 +20,9 @@ func openHistory(t *testing.T) *bolt.DB {
 }
 
 // add adds an entry of some bytes to the history.
-func add(t *testing.T, tx *bolt.Tx, size int, forget bool) shared.Entry {
+func add(t *testing.T, tx *bolt.Tx, size int, forget bool) Entry {
 	t.Helper()
-	e := headOf(tx).Next(shared.Encode([]shared.Write{{Key: []byte("k"), Value: bytes.Repeat([]byte("v"), size)}}, forget))
+	e := headOf(tx).Next(Encode([]Write{{Key: []byte("k"), Value: bytes.Repeat([]byte("v"), size)}}, forget))
 	testkit.Must(t, keep(tx, &e))
 	return e
 }
@@ -45,7 +44,7 @@ func TestHistoryBounds(t *testing.T) {
 		if got := kept(tx); got != maxEntries {
 			t.Errorf("%d entries", got)
 		}
-		if _, ok := entryAt(tx, 10); ok || !contains(tx, headOf(tx)) || !contains(tx, shared.Head{}) {
+		if _, ok := entryAt(tx, 10); ok || !contains(tx, headOf(tx)) || !contains(tx, Head{}) {
 			t.Error("an old entry is there, or the head is not")
 		}
 		return nil
@@ -65,7 +64,7 @@ func TestHistoryBounds(t *testing.T) {
 // own data too.
 func TestHistoryForgets(t *testing.T) {
 	testkit.Must(t, openHistory(t).Update(func(tx *bolt.Tx) error {
-		var entries []shared.Entry
+		var entries []Entry
 		for range 5 {
 			entries = append(entries, add(t, tx, 100, false))
 		}
@@ -79,7 +78,7 @@ func TestHistoryForgets(t *testing.T) {
 		if toForget(tx).IsZero() {
 			t.Error("the erasure itself need not be forgotten")
 		}
-		last := headOf(tx).Next(shared.Encode(nil, true))
+		last := headOf(tx).Next(Encode(nil, true))
 		testkit.Must(t, keep(tx, &last))
 		if got, _ := entryAt(tx, 6); got.Data != nil || !toForget(tx).IsZero() || headOf(tx) != last.Head() {
 			t.Errorf("%v, %v", got, toForget(tx))
@@ -93,13 +92,13 @@ func TestHistoryContains(t *testing.T) {
 	testkit.Must(t, openHistory(t).Update(func(tx *bolt.Tx) error {
 		one := add(t, tx, 1, false)
 		two := add(t, tx, 2, false)
-		for _, h := range []shared.Head{{Number: 1, Hash: two.Hash}, {Number: 2, Hash: one.Hash}, {Number: 3}} {
+		for _, h := range []Head{{Number: 1, Hash: two.Hash}, {Number: 2, Hash: one.Hash}, {Number: 3}} {
 			if contains(tx, h) {
 				t.Errorf("it contains %v", h)
 			}
 		}
 		testkit.Must(t, dropHistory(tx))
-		if headOf(tx) != (shared.Head{}) || contains(tx, one.Head()) {
+		if headOf(tx) != (Head{}) || contains(tx, one.Head()) {
 			t.Error("the history is left")
 		}
 		return dropHistory(tx)

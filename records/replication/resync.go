@@ -12,8 +12,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/system"
-	"stint/records/capture"
-	"stint/records/shared"
 )
 
 const (
@@ -34,8 +32,8 @@ type resyncing struct {
 	*Copy
 
 	db      *bolt.DB
-	head    shared.Head // place of the new file
-	pending []shared.Write
+	head    Head // place of the new file
+	pending []Write
 }
 
 // resync replaces the file by one with the shared state. why is "" if the histories differ: then it
@@ -92,7 +90,7 @@ func (r *resyncing) fill(ctx context.Context) error {
 		err = r.history(ctx)
 	}
 	if err == nil {
-		err = r.options.Log.State(ctx, func(writes []shared.Write) error { return r.add(ctx, writes) })
+		err = r.options.Log.State(ctx, func(writes []Write) error { return r.add(ctx, writes) })
 	}
 	if err == nil {
 		err = r.flush()
@@ -142,7 +140,7 @@ func (r *resyncing) history(ctx context.Context) error {
 }
 
 // add adds a page of the state. It reads the log after each batch, before it is trimmed.
-func (r *resyncing) add(ctx context.Context, writes []shared.Write) error {
+func (r *resyncing) add(ctx context.Context, writes []Write) error {
 	r.pending = append(r.pending, writes...)
 	if len(r.pending) < batch {
 		return nil
@@ -154,7 +152,7 @@ func (r *resyncing) add(ctx context.Context, writes []shared.Write) error {
 }
 
 func (r *resyncing) flush() error {
-	err := r.db.Update(func(tx *bolt.Tx) error { return capture.Write(tx, r.options.Buckets, r.pending) })
+	err := r.db.Update(func(tx *bolt.Tx) error { return Replay(tx, r.options.Buckets, r.pending) })
 	r.pending = r.pending[:0]
 	return err
 }
@@ -176,9 +174,9 @@ func (r *resyncing) entries(ctx context.Context) error {
 			if next := r.head.Next(e.Data); next.Head() != e.Head() {
 				return errDiffers
 			}
-			writes, _, err := shared.Decode(e.Data)
+			writes, _, err := Decode(e.Data)
 			if err == nil {
-				err = capture.Write(tx, r.options.Buckets, writes)
+				err = Replay(tx, r.options.Buckets, writes)
 			}
 			if err == nil {
 				err = keep(tx, e)
@@ -263,7 +261,7 @@ func (r *resyncing) keepLost() error {
 				if e, ok := entryAt(tx, common); ok && e.Hash == was.Hash {
 					return nil
 				}
-				writes, _, err := shared.Decode(was.Data)
+				writes, _, err := Decode(was.Data)
 				if err != nil { // forgotten
 					continue
 				}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"stint/records"
-	"stint/records/codec"
 )
 
 // read returns the records of the import that differ from those of the file. The first pass of an
@@ -20,7 +19,7 @@ func (p *plan) read(ctx context.Context) iter.Seq2[step, error] {
 			return
 		}
 		again := p.compared
-		for row, err := range codec.Read(p.in, p.o.Format) {
+		for row, err := range Read(p.in, p.o.Format) {
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -40,7 +39,7 @@ func (p *plan) read(ctx context.Context) iter.Seq2[step, error] {
 }
 
 // step compares a row with the record of the file.
-func (p *plan) step(row *codec.Row, again bool) (s step, differs bool, err error) {
+func (p *plan) step(row *Row, again bool) (s step, differs bool, err error) {
 	r, ok, err := p.check(row)
 	if err != nil {
 		return s, false, err
@@ -83,11 +82,11 @@ func (p *plan) note(line int, id records.ID) error {
 	_, twice := p.seen[name]
 	switch {
 	case !slices.Contains(p.o.Kinds, id.Kind):
-		return &codec.LineError{Line: line, Problem: "a " + string(id.Kind) + " in an import of " + kindsText(p.o.Kinds), Hint: "leave it out, or import all kinds"}
+		return &LineError{Line: line, Problem: "a " + string(id.Kind) + " in an import of " + kindsText(p.o.Kinds), Hint: "leave it out, or import all kinds"}
 	case twice:
-		return &codec.LineError{Line: line, Problem: id.String() + " is there twice", Hint: "leave out one of them"}
+		return &LineError{Line: line, Problem: id.String() + " is there twice", Hint: "leave out one of them"}
 	case len(p.seen) == MaxRecords:
-		return &codec.LineError{Line: line, Problem: fmt.Sprintf("more than %d records", MaxRecords), Hint: "import several files"}
+		return &LineError{Line: line, Problem: fmt.Sprintf("more than %d records", MaxRecords), Hint: "import several files"}
 	}
 	p.seen[name] = struct{}{}
 	return nil

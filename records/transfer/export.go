@@ -4,11 +4,10 @@ import (
 	"time"
 
 	"stint/records"
-	"stint/records/codec"
 )
 
 // Export writes the records of some kinds that are in force.
-func Export(f *records.File, w *codec.Writer, kinds []records.Kind, now time.Time) error {
+func Export(f *records.File, w *Writer, kinds []records.Kind, now time.Time) error {
 	for _, kind := range kinds {
 		for e, err := range f.All(kind) {
 			if err != nil {

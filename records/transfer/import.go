@@ -13,7 +13,6 @@ import (
 
 	"stint/records"
 	"stint/records/apikey"
-	"stint/records/codec"
 )
 
 const (
@@ -30,7 +29,7 @@ const (
 
 // Options are how to import.
 type Options struct {
-	Format  codec.Format
+	Format  Format
 	Kinds   []records.Kind // kinds that the file may have, and that Replace empties
 	Replace bool           // delete the records of these kinds that the file does not have
 	DryRun  bool           // change nothing
@@ -54,8 +53,8 @@ type Line struct {
 	Do     string        `json:"do"` // add, change or delete
 	Record records.Kind  `json:"record"`
 	Name   string        `json:"name"`
-	Before *codec.Fields `json:"before"` // null for a new record
-	After  *codec.Fields `json:"after"`  // null for a deleted one
+	Before *Fields `json:"before"` // null for a new record
+	After  *Fields `json:"after"`  // null for a deleted one
 }
 
 // PartError is the error of an import of which some changes were made.
@@ -72,7 +71,7 @@ func (e *PartError) Error() string {
 // Unwrap returns the cause.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// Import imports the records of a file. The error may be a [*codec.LineError], a [*records.Error], a
+// Import imports the records of a file. The error may be a [*LineError], a [*records.Error], a
 // [*PartError] or that of in.
 func Import(ctx context.Context, f *records.File, in io.ReadSeeker, o Options, now time.Time) (Difference, records.Outcome, error) {
 	p := &plan{file: f, in: in, o: o, now: now, seen: map[digest]struct{}{}}
@@ -188,10 +187,10 @@ func (p *plan) count(s step) {
 	}
 	for _, side := range []struct {
 		r  records.Record
-		to **codec.Fields
+		to **Fields
 	}{{s.before, &line.Before}, {s.after, &line.After}} {
 		if side.r != nil {
-			fields := codec.Of(side.r)
+			fields := Of(side.r)
 			*side.to = &fields
 			line.Record, line.Name = side.r.ID().Kind, side.r.ID().Name
 		}
@@ -200,10 +199,10 @@ func (p *plan) count(s step) {
 }
 
 // check returns the record of a row as it would be stored. ok is false if it has ended.
-func (p *plan) check(row *codec.Row) (r records.Record, ok bool, err error) {
+func (p *plan) check(row *Row) (r records.Record, ok bool, err error) {
 	r, fault := row.Fields.Read(row.Kind, p.now)
 	if fault != nil {
-		return nil, false, codec.FaultAt(row.Line, fault)
+		return nil, false, FaultAt(row.Line, fault)
 	}
 	if ended(r, p.now) {
 		return nil, false, nil
@@ -213,7 +212,7 @@ func (p *plan) check(row *codec.Row) (r records.Record, ok bool, err error) {
 		if !is {
 			return nil, false, err
 		}
-		return nil, false, &codec.LineError{Line: row.Line, Problem: wrong.Error(), Hint: wrong.Hint}
+		return nil, false, &LineError{Line: row.Line, Problem: wrong.Error(), Hint: wrong.Hint}
 	}
 	return r, true, nil
 }

@@ -18,7 +18,6 @@ import (
 	"stint/internal/testkit"
 	"stint/records"
 	"stint/records/apikey"
-	"stint/records/codec"
 )
 
 var now = time.Date(2026, 7, 30, 12, 0, 0, 0, time.UTC)
@@ -41,17 +40,17 @@ func apply(t *testing.T, f *records.File, all ...records.Record) {
 	testkit.Must(t, err)
 }
 
-func export(t *testing.T, f *records.File, format codec.Format) string {
+func export(t *testing.T, f *records.File, format Format) string {
 	t.Helper()
 	var out strings.Builder
-	testkit.Must(t, Export(f, codec.NewWriter(&out, format, codec.Kinds...), codec.Kinds, now))
+	testkit.Must(t, Export(f, NewWriter(&out, format, Kinds...), Kinds, now))
 	return out.String()
 }
 
 // load imports a text of all kinds.
 func load(f *records.File, text string, o Options) (Difference, error) {
 	if o.Kinds == nil {
-		o.Kinds = codec.Kinds
+		o.Kinds = Kinds
 	}
 	diff, _, err := Import(context.Background(), f, strings.NewReader(text), o, now)
 	return diff, err
@@ -97,7 +96,7 @@ func sample(t *testing.T, f *records.File) {
 func TestRoundTrip(t *testing.T) {
 	f := open(t)
 	sample(t, f)
-	for _, format := range []codec.Format{codec.JSONLines, codec.CSV} {
+	for _, format := range []Format{JSONLines, CSV} {
 		first := export(t, f, format)
 		other := open(t)
 		diff, err := load(other, first, Options{Format: format})
@@ -107,7 +106,7 @@ func TestRoundTrip(t *testing.T) {
 		if second := export(t, other, format); second != first {
 			t.Errorf("format %d: the second export differs:\n%s\nthe first:\n%s", format, second, first)
 		}
-		if want := strings.Count(first, "\n"); diff.Added == 0 || format == codec.JSONLines && diff.Added != want-1 {
+		if want := strings.Count(first, "\n"); diff.Added == 0 || format == JSONLines && diff.Added != want-1 {
 			t.Errorf("format %d: %+v of %d lines", format, diff, want)
 		}
 		// The other format has the same records, and a repeat changes nothing.
@@ -121,7 +120,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("format %d: a repeat: %+v, revision %d, then %d", format, again, before, after)
 		}
 	}
-	for line := range strings.Lines(export(t, f, codec.CSV)) {
+	for line := range strings.Lines(export(t, f, CSV)) {
 		for cell := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), ",") {
 			if cell = strings.TrimPrefix(cell, `"`); cell != "" && strings.ContainsAny(cell[:1], "=+-@\t") {
 				t.Errorf("a cell begins a formula: %q", cell)
@@ -134,13 +133,13 @@ func TestRoundTrip(t *testing.T) {
 func TestEnded(t *testing.T) {
 	f := open(t)
 	apply(t, f, records.Ban{Subject: "user=1", Until: now.Add(time.Minute)}, records.Subject{Name: "user=1", Kind: records.User, Plan: "gold", PlanUntil: now.Add(time.Minute)})
-	text := export(t, f, codec.JSONLines)
+	text := export(t, f, JSONLines)
 	var out strings.Builder
-	testkit.Must(t, Export(f, codec.NewWriter(&out, codec.JSONLines), codec.Kinds, now.Add(time.Minute)))
+	testkit.Must(t, Export(f, NewWriter(&out, JSONLines), Kinds, now.Add(time.Minute)))
 	if want := `{"record":"subject","subject":"user=1","kind":"user"}` + "\n" + `{"record":"end","count":1}` + "\n"; out.String() != want {
 		t.Errorf("later: %s", out.String())
 	}
-	diff, _, err := Import(t.Context(), open(t), strings.NewReader(strings.Replace(text, `,"plan":"gold","plan_until":"2026-07-30T12:01:00Z"`, "", 1)), Options{Kinds: codec.Kinds}, now.Add(time.Minute))
+	diff, _, err := Import(t.Context(), open(t), strings.NewReader(strings.Replace(text, `,"plan":"gold","plan_until":"2026-07-30T12:01:00Z"`, "", 1)), Options{Kinds: Kinds}, now.Add(time.Minute))
 	if err != nil || diff.Ended != 1 || diff.Added != 1 {
 		t.Errorf("%+v, %v", diff, err)
 	}
@@ -152,7 +151,7 @@ func TestEndedHere(t *testing.T) {
 	sample(t, f)
 	_, err := f.Apply(t.Context(), records.Change{Edits: []records.Edit{{Delete: records.APIKey{Hash: apikey.Hash{0xff}}.ID()}}}, now)
 	testkit.Must(t, err)
-	if diff, err := load(f, export(t, f, codec.JSONLines), Options{Replace: true}); err != nil || diff.Added+diff.Changed+diff.Deleted > 0 {
+	if diff, err := load(f, export(t, f, JSONLines), Options{Replace: true}); err != nil || diff.Added+diff.Changed+diff.Deleted > 0 {
 		t.Errorf("%+v, %v", diff, err)
 	}
 }
@@ -167,10 +166,10 @@ func TestDifference(t *testing.T) {
 {"record":"end","count":3}
 `
 	kinds := []records.Kind{records.Subjects}
-	before := export(t, f, codec.JSONLines)
+	before := export(t, f, JSONLines)
 	diff, err := load(f, text, Options{DryRun: true, Replace: true, Kinds: kinds})
-	if err != nil || export(t, f, codec.JSONLines) != before {
-		t.Fatalf("%v, and there is\n%s", err, export(t, f, codec.JSONLines))
+	if err != nil || export(t, f, JSONLines) != before {
+		t.Fatalf("%v, and there is\n%s", err, export(t, f, JSONLines))
 	}
 	var got []string
 	for _, line := range diff.Shown {
@@ -215,7 +214,7 @@ func TestRefused(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%.200q: %v, want %s", test.text, err, test.want)
 		}
-		if line, ok := errors.AsType[*codec.LineError](err); !ok || line.Hint == "" {
+		if line, ok := errors.AsType[*LineError](err); !ok || line.Hint == "" {
 			t.Errorf("%.200q: no hint: %#v", test.text, err)
 		}
 		if revision, err := f.Revision(); revision != 0 || err != nil {
@@ -240,7 +239,7 @@ func TestRefused(t *testing.T) {
 		{"record,subject,unlimited\noverride,user=1,maybe\n", `line 2: unlimited: "maybe" is neither true nor false`},
 	} {
 		f := open(t)
-		if _, err := load(f, test.text, Options{Format: codec.CSV}); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+		if _, err := load(f, test.text, Options{Format: CSV}); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%q: %v, want %s", test.text, err, test.want)
 		}
 	}
@@ -251,7 +250,7 @@ func TestCut(t *testing.T) {
 	f := open(t)
 	sample(t, f)
 	other := open(t)
-	for _, format := range []codec.Format{codec.JSONLines, codec.CSV} {
+	for _, format := range []Format{JSONLines, CSV} {
 		text := export(t, f, format)
 		for n := 0; n < len(text); n += 1 + n%7 {
 			if _, err := load(other, text[:n], Options{Format: format, DryRun: true}); err == nil {
@@ -266,7 +265,7 @@ func TestMany(t *testing.T) {
 	const many = 3*MaxAtOnce + 7
 	read, write := io.Pipe()
 	go func() {
-		w := codec.NewWriter(write, codec.JSONLines)
+		w := NewWriter(write, JSONLines)
 		for i := range many {
 			if err := w.Write(records.Subject{Name: fmt.Sprintf("user=%07d", i), Kind: records.User, Plan: "gold"}); err != nil {
 				break
@@ -277,11 +276,11 @@ func TestMany(t *testing.T) {
 	text, err := io.ReadAll(read)
 	testkit.Must(t, err)
 	f := open(t)
-	diff, outcome, err := Import(t.Context(), f, bytes.NewReader(text), Options{Kinds: codec.Kinds}, now)
+	diff, outcome, err := Import(t.Context(), f, bytes.NewReader(text), Options{Kinds: Kinds}, now)
 	if err != nil || diff.Added != many || outcome.Revision != 4 || len(diff.Shown) != maxShown {
 		t.Fatalf("%d added, %d shown, revision %d, %v", diff.Added, len(diff.Shown), outcome.Revision, err)
 	}
-	diff, outcome, err = Import(t.Context(), f, bytes.NewReader(text), Options{Kinds: codec.Kinds}, now)
+	diff, outcome, err = Import(t.Context(), f, bytes.NewReader(text), Options{Kinds: Kinds}, now)
 	if err != nil || diff.Unchanged != many || outcome.Revision != 4 {
 		t.Errorf("again: %d unchanged, revision %d, %v", diff.Unchanged, outcome.Revision, err)
 	}
@@ -291,13 +290,13 @@ func TestMany(t *testing.T) {
 func TestPart(t *testing.T) {
 	f := open(t)
 	var text strings.Builder
-	w := codec.NewWriter(&text, codec.CSV, records.Subjects)
+	w := NewWriter(&text, CSV, records.Subjects)
 	for i := range 2*MaxAtOnce + 10 {
 		testkit.Must(t, w.Write(records.Subject{Name: fmt.Sprintf("user=%d", i), Kind: records.User}))
 	}
 	testkit.Must(t, w.Close())
 	ctx, cancel := context.WithCancel(t.Context())
-	o := Options{Format: codec.CSV, Kinds: codec.Kinds}
+	o := Options{Format: CSV, Kinds: Kinds}
 	_, _, err := Import(ctx, f, &cancelling{Reader: strings.NewReader(text.String()), cancel: cancel, after: text.Len() + text.Len()*8/10}, o, now)
 	part, ok := errors.AsType[*PartError](err)
 	if !ok || part.Applied != MaxAtOnce || part.Of != 2*MaxAtOnce+10 || !errors.Is(err, context.Canceled) {

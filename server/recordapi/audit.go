@@ -12,7 +12,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/records"
-	"stint/records/codec"
+	"stint/records/transfer"
 	"stint/records/trail"
 	"stint/server/access"
 	"stint/server/resource"
@@ -154,7 +154,7 @@ func (f *auditFilter) fits(e *trail.Entry) bool {
 
 // targetOf returns the subject, pattern, network or limit that an entry is about.
 func targetOf(e *trail.Entry) string {
-	target, _ := codec.CutOverride(e.Object)
+	target, _ := transfer.CutOverride(e.Object)
 	return target
 }
 
@@ -162,7 +162,7 @@ func targetOf(e *trail.Entry) string {
 func ruleOf(e *trail.Entry) string {
 	switch records.Kind(e.Kind) {
 	case records.Overrides:
-		_, rule := codec.CutOverride(e.Object)
+		_, rule := transfer.CutOverride(e.Object)
 		return rule
 	case records.Limits:
 		rule, _, _ := strings.Cut(e.Object, " ")

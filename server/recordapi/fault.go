@@ -9,7 +9,6 @@ import (
 
 	"stint/internal/jsonbody"
 	"stint/records"
-	"stint/records/codec"
 	"stint/records/transfer"
 )
 
@@ -41,7 +40,7 @@ func faultOf(err error, conditional bool) *jsonbody.Fault {
 		f.Hint += "; then send the same import again, which continues where this one ended"
 		return f
 	}
-	if line, ok := errors.AsType[*codec.LineError](err); ok {
+	if line, ok := errors.AsType[*transfer.LineError](err); ok {
 		f := jsonbody.Bad("", line.Error(), line.Hint)
 		f.Context = lineContext{line.Line}
 		return f

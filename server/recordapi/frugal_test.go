@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"stint/internal/testkit"
-	"stint/records/codec"
+	"stint/records/transfer"
 )
 
 // Decoding any body, path or import takes little memory per byte.
@@ -60,9 +60,9 @@ func TestDecodersAreFrugal(t *testing.T) {
 				}
 			}
 		}
-		for _, format := range []codec.Format{codec.JSONLines, codec.CSV} {
+		for _, format := range []transfer.Format{transfer.JSONLines, transfer.CSV} {
 			testkit.Frugal(t, seeds, func(input []byte) {
-				for _, err := range codec.Read(bytes.NewReader(input), format) {
+				for _, err := range transfer.Read(bytes.NewReader(input), format) {
 					if err != nil {
 						break
 					}

@@ -9,7 +9,7 @@ import (
 	"stint/internal/text"
 	"stint/records"
 	"stint/records/apikey"
-	"stint/records/codec"
+	"stint/records/transfer"
 	"stint/server/resource"
 )
 
@@ -59,7 +59,7 @@ func (a *api) hashOf(name string) (string, *jsonbody.Fault) {
 
 // keyBody is what a request says about a new key.
 type keyBody struct {
-	codec.Fields
+	transfer.Fields
 	prefix, overlap string
 	raw             []byte
 }
@@ -95,7 +95,7 @@ func (b *keyBody) make(now time.Time) (apikey.Secret, records.APIKey, *jsonbody.
 	}
 	key := records.APIKey{Hash: secret.Key().Hash(), Last: secret.Key().LastFour(), Subject: b.Subject, Why: b.Why}
 	var f *jsonbody.Fault
-	key.Until, f = codec.Until("until", b.Until, now)
+	key.Until, f = transfer.Until("until", b.Until, now)
 	return secret, key, f
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"stint/internal/jsonbody"
 	"stint/records"
-	"stint/records/codec"
+	"stint/records/transfer"
 	"stint/server/access"
 	"stint/server/resource"
 )
@@ -30,14 +30,14 @@ const (
 
 // shown is a record in an answer.
 type shown struct {
-	codec.Fields
+	transfer.Fields
 	Revision uint64    `json:"revision"`
 	Changed  time.Time `json:"changed"`
 	Ended    bool      `json:"ended,omitempty"` // it is not in force any more
 }
 
 func show(e records.Entry, now time.Time) shown {
-	s := shown{Fields: codec.Of(e.Record), Revision: e.Revision, Changed: e.Changed}
+	s := shown{Fields: transfer.Of(e.Record), Revision: e.Revision, Changed: e.Changed}
 	if until, err := time.Parse(time.RFC3339, s.Until); err == nil {
 		s.Ended = !now.Before(until)
 	}
@@ -148,14 +148,14 @@ func missing(id records.ID, c collection) *jsonbody.Fault {
 
 // body is what a request says about a record.
 type body struct {
-	codec.Fields
+	transfer.Fields
 	force bool
 	raw   []byte // a copy of the bytes
 }
 
 // read decodes the body of a request about a record.
 func read(r *http.Request, kind records.Kind) (b body, f *jsonbody.Fault) {
-	names := codec.Names(kind)
+	names := transfer.Names(kind)
 	if kind == records.Bans {
 		names = append(names, "force")
 	}
@@ -205,7 +205,7 @@ func (b *body) identify(kind records.Kind, name string) {
 			b.Subject = name
 		}
 	case records.Overrides:
-		target, rule := codec.CutOverride(name)
+		target, rule := transfer.CutOverride(name)
 		o := records.Override{Target: target}
 		if o.IsPattern() {
 			b.Pattern = target

@@ -7,7 +7,7 @@ import (
 
 	"stint/internal/jsonbody"
 	"stint/records"
-	"stint/records/codec"
+	"stint/records/transfer"
 	"stint/records/trail"
 	"stint/server/resource"
 )
@@ -49,7 +49,7 @@ func (a *api) status(w http.ResponseWriter, r *http.Request) {
 	for _, n := range s.Nodes {
 		answer.Nodes = append(answer.Nodes, nodeAnswer(n))
 	}
-	for _, kind := range append(slices.Clip(codec.Kinds), records.Rules) {
+	for _, kind := range append(slices.Clip(transfer.Kinds), records.Rules) {
 		n, err := a.file.Count(kind)
 		if err != nil {
 			a.failed(w, r, err, false)

@@ -14,7 +14,6 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/records"
-	"stint/records/codec"
 	"stint/records/transfer"
 	"stint/server/resource"
 )
@@ -80,7 +79,7 @@ func importOptions(r *http.Request) (o transfer.Options, f *jsonbody.Fault) {
 		return o, f
 	}
 	if csv {
-		o.Format = codec.CSV
+		o.Format = transfer.CSV
 	}
 	if o.Kinds, f = kindsOf(query); f != nil {
 		return o, f
@@ -130,10 +129,10 @@ func flag(query url.Values, name string) (bool, *jsonbody.Fault) {
 // kindsOf returns the kinds that a request is about: all, or one.
 func kindsOf(query url.Values) ([]records.Kind, *jsonbody.Fault) {
 	if !query.Has("kind") {
-		return codec.Kinds, nil
+		return transfer.Kinds, nil
 	}
 	kind := records.Kind(query.Get("kind"))
-	if !slices.Contains(codec.Kinds, kind) {
+	if !slices.Contains(transfer.Kinds, kind) {
 		return nil, jsonbody.Bad("kind", text.Quote(string(kind))+" is no kind of records", "write subject, override, ban or key, or leave it out for all")
 	}
 	return []records.Kind{kind}, nil
@@ -146,11 +145,11 @@ func (a *api) save(w http.ResponseWriter, r *http.Request) {
 	if f == nil {
 		kinds, f = kindsOf(query)
 	}
-	format, contentType := codec.JSONLines, "application/jsonl"
+	format, contentType := transfer.JSONLines, "application/jsonl"
 	switch written := query.Get("format"); {
 	case f != nil:
 	case written == "csv":
-		format, contentType = codec.CSV, "text/csv; charset=utf-8"
+		format, contentType = transfer.CSV, "text/csv; charset=utf-8"
 	case written != "jsonl" && query.Has("format"):
 		f = jsonbody.Bad("format", text.Quote(written)+" is no format", "write csv or jsonl")
 	}
@@ -164,7 +163,7 @@ func (a *api) save(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Disposition", "attachment")
-	if err := transfer.Export(a.file, codec.NewWriter(w, format, kinds...), kinds, time.Now()); err != nil {
+	if err := transfer.Export(a.file, transfer.NewWriter(w, format, kinds...), kinds, time.Now()); err != nil {
 		a.log.Error("export of records ended early", "error", err, "peer", r.RemoteAddr)
 		panic(http.ErrAbortHandler) // the status is sent: only a cut answer can say it
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
-	"stint/records/shared"
+	"stint/records/replication"
 	"stint/store/redis/connect"
 )
 
@@ -60,7 +60,7 @@ const (
 	maxBytes   = 64 << 20 // data of all entries
 )
 
-// Log is a [shared.Log] in Redis (6.2 and later) or Valkey. It is safe for concurrent use. It connects
+// Log is a [replication.Log] in Redis (6.2 and later) or Valkey. It is safe for concurrent use. It connects
 // at its first call and again after a connection was lost, so it can be opened before its server
 // starts. No call takes much longer than a second, except Read and State.
 type Log struct {
@@ -70,7 +70,7 @@ type Log struct {
 	maxEntries, maxBytes int
 }
 
-var _ shared.Log = (*Log)(nil)
+var _ replication.Log = (*Log)(nil)
 
 // Open returns the log of a namespace on the server or servers of a URL, as in redis.Open. It does not
 // connect. The error is a [*connect.URLError].
@@ -126,8 +126,8 @@ func (l *Log) do(ctx context.Context, doing string, timeout time.Duration, call 
 	return err
 }
 
-// Read implements shared.Log.
-func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entries []shared.Entry, head shared.Head, err error) {
+// Read implements replication.Log.
+func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entries []replication.Entry, head replication.Head, err error) {
 	if wait > 0 {
 		err := l.do(ctx, "wait for changes of records", wait+callTimeout, func(ctx context.Context, c rueidis.Client) error {
 			err := c.Do(ctx, c.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(l.entries).Id(number(after)+"-0").Build()).Error()
@@ -152,7 +152,7 @@ func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entri
 }
 
 // parseRead parses the answer of read.lua.
-func parseRead(answer []rueidis.RedisMessage) (entries []shared.Entry, head shared.Head, err error) {
+func parseRead(answer []rueidis.RedisMessage) (entries []replication.Entry, head replication.Head, err error) {
 	if len(answer) != 3 {
 		return nil, head, foreign("the head", errors.New("it has another form"))
 	}
@@ -164,18 +164,18 @@ func parseRead(answer []rueidis.RedisMessage) (entries []shared.Entry, head shar
 		return nil, head, foreign("the log", err)
 	}
 	for _, one := range list {
-		hash, err := shared.ParseHash(one.FieldValues["hash"])
+		hash, err := replication.ParseHash(one.FieldValues["hash"])
 		n, wrong := parseID(one.ID)
 		if err = errors.Join(err, wrong); err != nil {
 			return nil, head, foreign("entry "+one.ID, err)
 		}
-		entries = append(entries, shared.Entry{Number: n, Hash: hash, Data: []byte(one.FieldValues["data"])})
+		entries = append(entries, replication.Entry{Number: n, Hash: hash, Data: []byte(one.FieldValues["data"])})
 	}
 	return entries, head, nil
 }
 
-// Append implements shared.Log.
-func (l *Log) Append(ctx context.Context, after shared.Head, e *shared.Entry, writes []shared.Write, forget bool) (head shared.Head, err error) {
+// Append implements replication.Log.
+func (l *Log) Append(ctx context.Context, after replication.Head, e *replication.Entry, writes []replication.Write, forget bool) (head replication.Head, err error) {
 	args := make([]string, 0, 8+3*len(writes))
 	drop := "0"
 	if forget {
@@ -206,15 +206,15 @@ func (l *Log) Append(ctx context.Context, after shared.Head, e *shared.Entry, wr
 	case code == 1:
 		return e.Head(), nil
 	case code == 2:
-		return head, &connect.Error{Doing: "append a change of records", Problem: shared.ErrRestoring.Error(), Hint: "try again in a moment", Err: shared.ErrRestoring}
+		return head, &connect.Error{Doing: "append a change of records", Problem: replication.ErrRestoring.Error(), Hint: "try again in a moment", Err: replication.ErrRestoring}
 	case code == 0 && len(answer) == 3:
 		return parseHead(answer[1], answer[2])
 	}
 	return head, fmt.Errorf("%w: %w", stint.ErrUnknown, foreign("the answer", errors.New("it has another form")))
 }
 
-// State implements shared.Log.
-func (l *Log) State(ctx context.Context, page func([]shared.Write) error) error {
+// State implements replication.Log.
+func (l *Log) State(ctx context.Context, page func([]replication.Write) error) error {
 	for cursor := uint64(0); ; {
 		var found rueidis.ScanEntry
 		err := l.do(ctx, "read the records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
@@ -224,9 +224,9 @@ func (l *Log) State(ctx context.Context, page func([]shared.Write) error) error 
 		if err != nil {
 			return err
 		}
-		writes := make([]shared.Write, 0, len(found.Elements)/2)
+		writes := make([]replication.Write, 0, len(found.Elements)/2)
 		for i := 0; i+1 < len(found.Elements); i += 2 {
-			writes = append(writes, shared.Write{Key: []byte(found.Elements[i]), Value: []byte(found.Elements[i+1])})
+			writes = append(writes, replication.Write{Key: []byte(found.Elements[i]), Value: []byte(found.Elements[i+1])})
 		}
 		if err := page(writes); err != nil {
 			return err
@@ -237,8 +237,8 @@ func (l *Log) State(ctx context.Context, page func([]shared.Write) error) error 
 	}
 }
 
-// Restore implements shared.Log.
-func (l *Log) Restore(ctx context.Context, instead, head shared.Head, pages iter.Seq2[[]shared.Write, error]) (done bool, err error) {
+// Restore implements replication.Log.
+func (l *Log) Restore(ctx context.Context, instead, head replication.Head, pages iter.Seq2[[]replication.Write, error]) (done bool, err error) {
 	token := rand()
 	step := func(ctx context.Context, name string, args ...string) (ok bool, err error) {
 		err = l.do(ctx, "restore the records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
@@ -275,8 +275,8 @@ func (l *Log) Restore(ctx context.Context, instead, head shared.Head, pages iter
 	return step(ctx, "finish", number(instead.Number), hashOf(instead), number(head.Number), hashOf(head))
 }
 
-// Beat implements shared.Log.
-func (l *Log) Beat(ctx context.Context, own shared.Node) (nodes []shared.Node, err error) {
+// Beat implements replication.Log.
+func (l *Log) Beat(ctx context.Context, own replication.Node) (nodes []replication.Node, err error) {
 	var answer []string
 	err = l.do(ctx, "compare the nodes", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
 		answer, err = beatScript.Exec(ctx, c, []string{l.nodes}, []string{own.Name, number(own.Revision), strconv.FormatInt(forgetAfter.Milliseconds(), 10)}).AsStrSlice()
@@ -292,7 +292,7 @@ func (l *Log) Beat(ctx context.Context, own shared.Node) (nodes []shared.Node, e
 		if err = errors.Join(err, wrong); err != nil {
 			return nil, foreign("the list of nodes", err)
 		}
-		nodes = append(nodes, shared.Node{Name: answer[i], Revision: revision, Seen: now.Add(-time.Duration(age) * time.Millisecond)})
+		nodes = append(nodes, replication.Node{Name: answer[i], Revision: revision, Seen: now.Add(-time.Duration(age) * time.Millisecond)})
 	}
 	return nodes, nil
 }

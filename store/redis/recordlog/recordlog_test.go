@@ -16,7 +16,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
-	"stint/records/shared"
+	"stint/records/replication"
 	"stint/store/redis/connect"
 )
 
@@ -29,9 +29,9 @@ func open(t testing.TB, url string) *Log {
 }
 
 // add appends an entry with writes. The head must be that before it.
-func add(t testing.TB, l *Log, after shared.Head, forget bool, writes ...shared.Write) shared.Head {
+func add(t testing.TB, l *Log, after replication.Head, forget bool, writes ...replication.Write) replication.Head {
 	t.Helper()
-	e := after.Next(shared.Encode(writes, forget))
+	e := after.Next(replication.Encode(writes, forget))
 	head, err := l.Append(t.Context(), after, &e, writes, forget)
 	testkit.Must(t, err)
 	if head != e.Head() {
@@ -40,13 +40,13 @@ func add(t testing.TB, l *Log, after shared.Head, forget bool, writes ...shared.
 	return head
 }
 
-func set(key, value string) shared.Write {
-	return shared.Write{Key: []byte(key), Value: []byte(value)}
+func set(key, value string) replication.Write {
+	return replication.Write{Key: []byte(key), Value: []byte(value)}
 }
 
-func del(key string) shared.Write { return shared.Write{Key: []byte(key), Deleted: true} }
+func del(key string) replication.Write { return replication.Write{Key: []byte(key), Deleted: true} }
 
-func read(t testing.TB, l *Log, after uint64) ([]shared.Entry, shared.Head) {
+func read(t testing.TB, l *Log, after uint64) ([]replication.Entry, replication.Head) {
 	t.Helper()
 	entries, head, err := l.Read(t.Context(), after, 0)
 	testkit.Must(t, err)
@@ -56,7 +56,7 @@ func read(t testing.TB, l *Log, after uint64) ([]shared.Entry, shared.Head) {
 func stateOf(t testing.TB, l *Log) map[string]string {
 	t.Helper()
 	state := map[string]string{}
-	testkit.Must(t, l.State(t.Context(), func(writes []shared.Write) error {
+	testkit.Must(t, l.State(t.Context(), func(writes []replication.Write) error {
 		for _, w := range writes {
 			state[string(w.Key)] = string(w.Value)
 		}
@@ -68,10 +68,10 @@ func stateOf(t testing.TB, l *Log) map[string]string {
 // walk uses all that a log can do.
 func walk(t *testing.T, l *Log) {
 	t.Helper()
-	if entries, head := read(t, l, 0); head != (shared.Head{}) || len(entries) != 0 {
+	if entries, head := read(t, l, 0); head != (replication.Head{}) || len(entries) != 0 {
 		t.Fatalf("%v, %v in an empty log", entries, head)
 	}
-	one := add(t, l, shared.Head{}, false, set("a\x00b", "1"), set("c", ""), set("d", "4"))
+	one := add(t, l, replication.Head{}, false, set("a\x00b", "1"), set("c", ""), set("d", "4"))
 	two := add(t, l, one, false, del("c"), set("a\x00b", "2"), del("none"))
 	entries, head := read(t, l, 0)
 	if len(entries) != 2 || head != two || entries[0].Head() != one || one.Next(entries[1].Data).Hash != two.Hash {
@@ -80,7 +80,7 @@ func walk(t *testing.T, l *Log) {
 	if got := stateOf(t, l); !maps.Equal(got, map[string]string{"a\x00b": "2", "d": "4"}) {
 		t.Errorf("the state is %v", got)
 	}
-	for _, after := range []shared.Head{{}, one, {Number: 2}} { // not the head
+	for _, after := range []replication.Head{{}, one, {Number: 2}} { // not the head
 		e := after.Next([]byte("x"))
 		if head, err := l.Append(t.Context(), after, &e, nil, false); err != nil || head != two {
 			t.Errorf("after %v: %v, %v", after, head, err)
@@ -90,12 +90,12 @@ func walk(t *testing.T, l *Log) {
 	if entries, _ := read(t, l, 0); len(entries) != 1 || entries[0].Number != 3 {
 		t.Errorf("%v after an entry that forgets", entries)
 	}
-	nodes, err := l.Beat(t.Context(), shared.Node{Name: "n1", Revision: 3})
+	nodes, err := l.Beat(t.Context(), replication.Node{Name: "n1", Revision: 3})
 	if err != nil || len(nodes) != 1 || nodes[0].Name != "n1" || nodes[0].Revision != 3 || time.Since(nodes[0].Seen) > time.Minute {
 		t.Errorf("%v, %v", nodes, err)
 	}
 	_, head = read(t, l, 0)
-	next := shared.Head{Number: 9, Hash: shared.Hash{9}}
+	next := replication.Head{Number: 9, Hash: replication.Hash{9}}
 	done, err := l.Restore(t.Context(), head, next, pages(map[string]string{"k": "v"}))
 	if got := stateOf(t, l); err != nil || !done || !maps.Equal(got, map[string]string{"k": "v"}) {
 		t.Errorf("%v, %v, %v", done, err, got)
@@ -107,9 +107,9 @@ func walk(t *testing.T, l *Log) {
 }
 
 // pages are a state in pages of many sizes.
-func pages(state map[string]string) iter.Seq2[[]shared.Write, error] {
-	return func(yield func([]shared.Write, error) bool) {
-		var page []shared.Write
+func pages(state map[string]string) iter.Seq2[[]replication.Write, error] {
+	return func(yield func([]replication.Write, error) bool) {
+		var page []replication.Write
 		n := 1
 		for key, value := range state {
 			if page = append(page, set(key, value)); len(page) >= n {
@@ -144,12 +144,12 @@ func TestLog(t *testing.T) {
 func TestReadWaits(t *testing.T) {
 	server := testkit.StartRedis(t)
 	reader, writer := open(t, server.URL()), open(t, server.URL())
-	one := add(t, writer, shared.Head{}, false, set("a", "1"))
+	one := add(t, writer, replication.Head{}, false, set("a", "1"))
 	began := time.Now()
 	if entries, head, err := reader.Read(t.Context(), 1, 300*time.Millisecond); err != nil || len(entries) != 0 || head != one || time.Since(began) < 300*time.Millisecond {
 		t.Errorf("%v, %v, %v after %v", entries, head, err, time.Since(began))
 	}
-	got := make(chan shared.Head, 1)
+	got := make(chan replication.Head, 1)
 	go func() {
 		_, head, _ := reader.Read(t.Context(), 1, time.Minute) // the head is wrong after an error
 		got <- head
@@ -168,7 +168,7 @@ func TestBounds(t *testing.T) {
 		server := testkit.StartRedis(t)
 		l := open(t, server.URL())
 		l.maxEntries, l.maxBytes = bounds.entries, bounds.bytes
-		var head shared.Head
+		var head replication.Head
 		value := strings.Repeat("v", 1000)
 		for range 25 {
 			head = add(t, l, head, false, set("a", value))
@@ -191,16 +191,16 @@ func TestBounds(t *testing.T) {
 // Of many callers that append after the same head, one succeeds.
 func TestOneAppends(t *testing.T) {
 	server := testkit.StartRedis(t)
-	var head shared.Head
+	var head replication.Head
 	for round := range 20 {
 		var won atomic.Int32
 		var callers sync.WaitGroup
-		heads := make([]shared.Head, 8)
+		heads := make([]replication.Head, 8)
 		for i := range heads {
 			l := open(t, server.URL())
 			callers.Go(func() {
 				e := head.Next(fmt.Append(nil, round, i))
-				got, err := l.Append(t.Context(), head, &e, []shared.Write{set("a", fmt.Sprint(i))}, false)
+				got, err := l.Append(t.Context(), head, &e, []replication.Write{set("a", fmt.Sprint(i))}, false)
 				if err != nil {
 					t.Error(err)
 				}
@@ -210,7 +210,7 @@ func TestOneAppends(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		if won.Load() != 1 || slices.ContainsFunc(heads, func(h shared.Head) bool { return h != heads[0] }) {
+		if won.Load() != 1 || slices.ContainsFunc(heads, func(h replication.Head) bool { return h != heads[0] }) {
 			t.Fatalf("%d won, heads %v", won.Load(), heads)
 		}
 		head = heads[0]
@@ -226,11 +226,11 @@ func TestOneRestores(t *testing.T) {
 	}
 	var won atomic.Int32
 	var callers sync.WaitGroup
-	head := shared.Head{Number: 7, Hash: shared.Hash{7}}
+	head := replication.Head{Number: 7, Hash: replication.Hash{7}}
 	for range 4 {
 		l := open(t, server.URL())
 		callers.Go(func() {
-			done, err := l.Restore(t.Context(), shared.Head{}, head, pages(state))
+			done, err := l.Restore(t.Context(), replication.Head{}, head, pages(state))
 			if err != nil {
 				t.Error(err)
 			}
@@ -250,10 +250,10 @@ func TestOneRestores(t *testing.T) {
 	other := open(t, server.URL())
 	stop := errors.New("stop")
 	_, head = read(t, l, 0)
-	_, err := l.Restore(t.Context(), head, head, func(yield func([]shared.Write, error) bool) {
-		yield([]shared.Write{set("a", "2")}, nil)
+	_, err := l.Restore(t.Context(), head, head, func(yield func([]replication.Write, error) bool) {
+		yield([]replication.Write{set("a", "2")}, nil)
 		e := head.Next([]byte("x"))
-		if _, err := other.Append(t.Context(), head, &e, nil, false); !errors.Is(err, shared.ErrRestoring) || errors.Is(err, stint.ErrUnknown) {
+		if _, err := other.Append(t.Context(), head, &e, nil, false); !errors.Is(err, replication.ErrRestoring) || errors.Is(err, stint.ErrUnknown) {
 			t.Errorf("append meanwhile: %v", err)
 		}
 		if done, err := other.Restore(t.Context(), head, head, pages(state)); done || err != nil {
@@ -281,7 +281,7 @@ func TestOneRestores(t *testing.T) {
 func TestFrozenServer(t *testing.T) {
 	server := testkit.StartRedis(t)
 	l := open(t, server.URL())
-	head := add(t, l, shared.Head{}, false, set("a", "1"))
+	head := add(t, l, replication.Head{}, false, set("a", "1"))
 	server.Freeze()
 	e := head.Next([]byte("x"))
 	began := time.Now()
@@ -351,12 +351,12 @@ func TestNoPasswordInErrors(t *testing.T) {
 // A change with many keys and one with large values fit.
 func TestLargeEntries(t *testing.T) {
 	l := open(t, testkit.StartRedis(t).URL())
-	var many []shared.Write
+	var many []replication.Write
 	for i := range 40_000 {
 		many = append(many, set(fmt.Sprint("key-", i), strings.Repeat("v", 60)))
 	}
-	head := add(t, l, shared.Head{}, false, many...)
-	head = add(t, l, head, false, shared.Write{Key: []byte("large"), Value: bytes.Repeat([]byte{0xff, '\r', '\n'}, 1<<20)})
+	head := add(t, l, replication.Head{}, false, many...)
+	head = add(t, l, head, false, replication.Write{Key: []byte("large"), Value: bytes.Repeat([]byte{0xff, '\r', '\n'}, 1<<20)})
 	if entries, got := read(t, l, 0); got != head || len(entries) != 1 || len(stateOf(t, l)) != len(many)+1 {
 		t.Errorf("%d entries, %v", len(entries), got)
 	}

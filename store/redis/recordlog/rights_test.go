@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"stint/internal/testkit"
-	"stint/records/shared"
+	"stint/records/replication"
 )
 
 // documented reads the rights of a user for records from docs/redis-operation.md.
@@ -62,15 +62,15 @@ func TestMissingRight(t *testing.T) {
 		}
 		l := open(t, strings.Replace(server.URL(), "://", "://records:PASSWORD@", 1))
 		full := open(t, server.URL())
-		e := shared.Head{}.Next([]byte("data"))
-		if _, err := l.Append(t.Context(), shared.Head{}, &e, nil, true); err == nil && missing != "+xrange" {
+		e := replication.Head{}.Next([]byte("data"))
+		if _, err := l.Append(t.Context(), replication.Head{}, &e, nil, true); err == nil && missing != "+xrange" {
 			t.Errorf("without %s: no error", missing)
 		} else if err != nil && server.Do("EXISTS", "shop:{records}:log", "shop:{records}:state") != "0" {
 			t.Errorf("without %s: %v, but something is left", missing, err)
 		} else if err == nil {
 			continue
 		}
-		if head, err := full.Append(t.Context(), shared.Head{}, &e, nil, false); err != nil || head != e.Head() {
+		if head, err := full.Append(t.Context(), replication.Head{}, &e, nil, false); err != nil || head != e.Head() {
 			t.Errorf("with all rights after it: %v, %v", head, err)
 		}
 	}

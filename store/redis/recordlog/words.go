@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"stint/records/shared"
+	"stint/records/replication"
 	"stint/store/redis/connect"
 )
 
@@ -18,7 +18,7 @@ func rand() string { return cryptorand.Text() }
 func number(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // hashOf returns the hash of a head as Redis has it: "" before the first entry.
-func hashOf(h shared.Head) string {
+func hashOf(h replication.Head) string {
 	if h.Number == 0 {
 		return ""
 	}
@@ -26,18 +26,18 @@ func hashOf(h shared.Head) string {
 }
 
 // parseHead parses a head from its number and its hash.
-func parseHead(n, hash rueidis.RedisMessage) (head shared.Head, err error) {
+func parseHead(n, hash rueidis.RedisMessage) (head replication.Head, err error) {
 	text, err := n.ToString()
 	if err == nil {
 		head.Number, err = strconv.ParseUint(text, 10, 64)
 	}
 	if err == nil && head.Number > 0 {
 		if text, err = hash.ToString(); err == nil {
-			head.Hash, err = shared.ParseHash(text)
+			head.Hash, err = replication.ParseHash(text)
 		}
 	}
 	if err != nil {
-		return shared.Head{}, foreign("the head", err)
+		return replication.Head{}, foreign("the head", err)
 	}
 	return head, nil
 }

@@ -1,4 +1,4 @@
-package networks
+package index
 
 import (
 	"encoding/binary"
@@ -26,7 +26,7 @@ func BenchmarkEnd(b *testing.B) {
 		binary.BigEndian.PutUint64(a[2:], scattered)
 		return netip.AddrFrom16(a)
 	}
-	table := New(func(yield func(netip.Prefix, int64) bool) {
+	table := NewTable(func(yield func(netip.Prefix, int64) bool) {
 		for i := range n {
 			bits := addr(i).BitLen()
 			if i%10 == 0 {

@@ -1,4 +1,4 @@
-package checked
+package dbfile
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestDecode(t *testing.T) {
 	refused := func(name, value []byte, problem string) {
 		t.Helper()
 		_, err := Decode[map[string]int](name, value)
-		if fault, ok := errors.AsType[*Error](err); !ok || fault.Name != string(name) || fault.Problem != problem {
+		if fault, ok := errors.AsType[*ValueError](err); !ok || fault.Name != string(name) || fault.Problem != problem {
 			t.Errorf("%q, %q: %v", name, value, err)
 		}
 	}
@@ -31,5 +31,5 @@ func TestDecode(t *testing.T) {
 		refused(name, value[:i], damaged)
 	}
 	refused([]byte("user=43"), value, damaged)
-	refused(name, Add(name, []byte("{")), "is not a valid record")
+	refused(name, EncodeText(name, []byte("{")), "is not a valid record")
 }

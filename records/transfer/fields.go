@@ -1,4 +1,4 @@
-package codec
+package transfer
 
 import (
 	"encoding/json"

@@ -1,14 +1,10 @@
-// Package capture records what a bbolt transaction writes, so that other copies of the database can make
-// the same writes.
-package capture
+package replication
 
 import (
 	"bytes"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
-
-	"stint/records/shared"
 )
 
 // Tx is a transaction that records all writes to the buckets that it returns. What is written to
@@ -16,7 +12,7 @@ import (
 type Tx struct {
 	*bolt.Tx
 
-	writes []shared.Write
+	writes []Write
 	forget bool
 }
 
@@ -34,7 +30,7 @@ func (tx *Tx) Bucket(name []byte) *Bucket {
 func (tx *Tx) Forget() { tx.forget = true }
 
 // Written returns the writes, and whether Forget was called.
-func (tx *Tx) Written() (writes []shared.Write, forget bool) { return tx.writes, tx.forget }
+func (tx *Tx) Written() (writes []Write, forget bool) { return tx.writes, tx.forget }
 
 // Bucket is a bucket of a Tx.
 type Bucket struct {
@@ -54,7 +50,7 @@ func (b *Bucket) Grows() { b.bucket.FillPercent = 1 }
 
 // Put sets the value of a key.
 func (b *Bucket) Put(key, value []byte) error {
-	b.tx.writes = append(b.tx.writes, shared.Write{Key: Key(b.name, key), Value: slices.Clone(value)})
+	b.tx.writes = append(b.tx.writes, Write{Key: WriteKey(b.name, key), Value: slices.Clone(value)})
 	return b.bucket.Put(key, value)
 }
 
@@ -63,26 +59,26 @@ func (b *Bucket) Delete(key []byte) error {
 	if b.bucket.Get(key) == nil {
 		return nil
 	}
-	b.tx.writes = append(b.tx.writes, shared.Write{Key: Key(b.name, key), Deleted: true})
+	b.tx.writes = append(b.tx.writes, Write{Key: WriteKey(b.name, key), Deleted: true})
 	return b.bucket.Delete(key)
 }
 
-// Key returns the key of a write: the bucket, NUL, and the key in the bucket.
-func Key(bucket, key []byte) []byte { return slices.Concat(bucket, []byte{0}, key) }
+// WriteKey returns the key of a write: the bucket, NUL, and the key in the bucket.
+func WriteKey(bucket, key []byte) []byte { return slices.Concat(bucket, []byte{0}, key) }
 
 // Split returns the bucket of a write, and the key in the bucket.
-func Split(w *shared.Write) (bucket, key []byte) {
+func Split(w *Write) (bucket, key []byte) {
 	bucket, key, _ = bytes.Cut(w.Key, []byte{0})
 	return bucket, key
 }
 
-// Write makes writes in a transaction. The error is shared.ErrLater if there is one to a bucket that is
+// Replay makes writes in a transaction. The error is ErrLater if there is one to a bucket that is
 // not among the buckets, which exist.
-func Write(tx *bolt.Tx, buckets [][]byte, writes []shared.Write) error {
+func Replay(tx *bolt.Tx, buckets [][]byte, writes []Write) error {
 	for i := range writes {
 		name, key := Split(&writes[i])
 		if !slices.ContainsFunc(buckets, func(b []byte) bool { return bytes.Equal(b, name) }) {
-			return shared.ErrLater
+			return ErrLater
 		}
 		bucket := tx.Bucket(name)
 		var err error

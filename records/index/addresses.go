@@ -1,4 +1,4 @@
-package networks
+package index
 
 import (
 	"hash/maphash"

@@ -1,6 +1,4 @@
-// Package outcomes keeps the outcomes of changes by their idempotency keys in a bbolt file, so that a
-// repeat has the outcome of the first change.
-package outcomes
+package dbfile
 
 import (
 	"bytes"
@@ -10,15 +8,14 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/records/capture"
-	"stint/records/checked"
+	"stint/records/replication"
 )
 
 const (
-	// Age is how long an outcome is kept at least.
-	Age = 24 * time.Hour
+	// OutcomeAge is how long an outcome is kept at least.
+	OutcomeAge = 24 * time.Hour
 
-	// DropMost is how many old outcomes one call of Drop removes at most.
+	// DropMost is how many old outcomes one call of DropOutcomes removes at most.
 	DropMost = 100
 )
 
@@ -27,8 +24,8 @@ var (
 	agesBucket     = []byte("outcome times") // time and idempotency key of each outcome
 )
 
-// Buckets returns the names of the buckets of the outcomes. The caller creates them.
-func Buckets() [][]byte { return [][]byte{outcomesBucket, agesBucket} }
+// OutcomeBuckets returns the names of the buckets of the outcomes. The caller creates them.
+func OutcomeBuckets() [][]byte { return [][]byte{outcomesBucket, agesBucket} }
 
 // Outcome is the outcome of a change.
 type Outcome struct {
@@ -45,36 +42,36 @@ type Refusal struct {
 	Cause   string `json:"cause"`
 }
 
-// Get returns the outcome of a change. It reports false if there is none. The error may be a
-// [*checked.Error].
-func Get(tx *bolt.Tx, key string) (o Outcome, ok bool, err error) {
+// GetOutcome returns the outcome of a change. It reports false if there is none. The error may be a
+// [*ValueError].
+func GetOutcome(tx *bolt.Tx, key string) (o Outcome, ok bool, err error) {
 	value := tx.Bucket(outcomesBucket).Get([]byte(key))
 	if value == nil {
 		return o, false, nil
 	}
-	o, err = checked.Decode[Outcome]([]byte(key), value)
+	o, err = Decode[Outcome]([]byte(key), value)
 	return o, err == nil, err
 }
 
-// Put saves the outcome of a change that has none yet.
-func Put(tx *capture.Tx, key string, o Outcome, now time.Time) error {
+// PutOutcome saves the outcome of a change that has none yet.
+func PutOutcome(tx *replication.Tx, key string, o Outcome, now time.Time) error {
 	return errors.Join(put(tx, []byte(key), o), tx.Bucket(agesBucket).Put(append(age(now), key...), nil))
 }
 
-func put(tx *capture.Tx, key []byte, o Outcome) error {
-	value, err := checked.Encode(key, o)
+func put(tx *replication.Tx, key []byte, o Outcome) error {
+	value, err := Encode(key, o)
 	if err != nil {
 		return err
 	}
 	return tx.Bucket(outcomesBucket).Put(key, value)
 }
 
-// Drop removes some outcomes that are older than Age.
-func Drop(tx *capture.Tx, now time.Time) error {
+// DropOutcomes removes some outcomes that are older than OutcomeAge.
+func DropOutcomes(tx *replication.Tx, now time.Time) error {
 	ages, outcomes := tx.Bucket(agesBucket), tx.Bucket(outcomesBucket)
 	for range DropMost {
 		name, _ := ages.Cursor().First()
-		if name == nil || string(name) >= string(age(now.Add(-Age))) {
+		if name == nil || string(name) >= string(age(now.Add(-OutcomeAge))) {
 			return nil
 		}
 		if err := errors.Join(outcomes.Delete(name[ageBytes:]), ages.Delete(name)); err != nil {
@@ -84,14 +81,14 @@ func Drop(tx *capture.Tx, now time.Time) error {
 	return nil
 }
 
-// Erase erases what names reports to be a text about somebody: it forgets an outcome whose key is one,
+// EraseOutcomes erases what names reports to be a text about somebody: it forgets an outcome whose key is one,
 // and replaces the refusal of another by instead, with its own cause. It returns their number.
-func Erase(tx *capture.Tx, names func(text string) bool, instead Refusal) (erased int, err error) {
+func EraseOutcomes(tx *replication.Tx, names func(text string) bool, instead Refusal) (erased int, err error) {
 	ages, outcomes := tx.Bucket(agesBucket), tx.Bucket(outcomesBucket)
 	var found [][]byte // in ages
 	c := ages.Cursor()
 	for name, _ := c.First(); name != nil; name, _ = c.Next() {
-		o, err := checked.Decode[Outcome](name[ageBytes:], outcomes.Get(name[ageBytes:]))
+		o, err := Decode[Outcome](name[ageBytes:], outcomes.Get(name[ageBytes:]))
 		if err != nil {
 			return 0, err
 		}
@@ -114,8 +111,8 @@ func Erase(tx *capture.Tx, names func(text string) bool, instead Refusal) (erase
 }
 
 // blank replaces the refusal of an outcome.
-func blank(tx *capture.Tx, key []byte, instead Refusal) error {
-	o, _, err := Get(tx.Tx, string(key))
+func blank(tx *replication.Tx, key []byte, instead Refusal) error {
+	o, _, err := GetOutcome(tx.Tx, string(key))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package networks
+package index
 
 import (
 	"maps"
@@ -11,7 +11,7 @@ import (
 // networks around an address. Tables that were shared before stay as they were.
 func TestTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	bans, table := map[netip.Prefix]int64{}, New(maps.All(map[netip.Prefix]int64{}))
+	bans, table := map[netip.Prefix]int64{}, NewTable(maps.All(map[netip.Prefix]int64{}))
 	want := func(addr netip.Addr) (end int64, ok bool) {
 		for network, until := range bans {
 			if network.Contains(addr) {
@@ -48,7 +48,7 @@ func TestTable(t *testing.T) {
 			bans[network] = end
 		}
 		check(table)
-		check(New(maps.All(bans)))
+		check(NewTable(maps.All(bans)))
 	}
 }
 
@@ -62,7 +62,7 @@ func TestManyAddresses(t *testing.T) {
 		}
 		return netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i), 14: byte(i >> 8), 13: byte(i >> 16)})
 	}
-	table := New(func(yield func(netip.Prefix, int64) bool) {
+	table := NewTable(func(yield func(netip.Prefix, int64) bool) {
 		for i := range n {
 			if !yield(netip.PrefixFrom(addr(i), addr(i).BitLen()), int64(i+1)) {
 				return

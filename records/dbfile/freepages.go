@@ -1,8 +1,4 @@
-// Package freepages overwrites what a bbolt file no longer uses.
-//
-// bbolt never changes a page in place: a change writes new pages, and the old ones stay in the file as
-// they were until another change uses their room. So what was deleted can still be read there.
-package freepages
+package dbfile
 
 import (
 	"bytes"
@@ -13,16 +9,16 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Overwrite fills all pages that the file at path does not use with zeros, and syncs the file. A process that is
+// OverwriteFree fills all pages that the file at path does not use with zeros, and syncs the file. A process that is
 // killed meanwhile leaves the content as it is, and some of these pages as they were.
 //
-// Changes wait until Overwrite has ended. Readers do not: those that begin after the last change read
-// none of these pages. For those that began before, Overwrite calls wait, which returns when they have
+// Changes wait until OverwriteFree has ended. Readers do not: those that begin after the last change read
+// none of these pages. For those that began before, OverwriteFree calls wait, which returns when they have
 // ended.
 //
 // Copies that the disk or the file system makes by themselves are not overwritten, such as snapshots,
 // the worn blocks of an SSD, or the old blocks of a file system that never writes in place.
-func Overwrite(db *bolt.DB, path string, wait func()) (err error) {
+func OverwriteFree(db *bolt.DB, path string, wait func()) (err error) {
 	tx, err := db.Begin(true) // no other change can use a free page now
 	if err != nil {
 		return err

@@ -1,7 +1,4 @@
-// Package checked encodes values with a checksum, so that a damaged file is noticed where it is read.
-//
-// A stored value is a checksum of its name and of everything that follows, and then the value in JSON.
-package checked
+package dbfile
 
 import (
 	"encoding/binary"
@@ -17,14 +14,14 @@ func checksum(name, text []byte) uint32 {
 	return crc32.Update(crc32.Checksum(name, castagnoli), castagnoli, text)
 }
 
-// Error says that a value is not what was written.
-type Error struct {
+// ValueError says that a value is not what was written.
+type ValueError struct {
 	Name    string
 	Problem string // completes a sentence that begins with the name
 }
 
 // Error returns the name and the problem.
-func (e *Error) Error() string { return e.Name + " " + e.Problem }
+func (e *ValueError) Error() string { return e.Name + " " + e.Problem }
 
 // Encode returns the stored form of v under a name.
 func Encode(name []byte, v any) ([]byte, error) {
@@ -32,27 +29,27 @@ func Encode(name []byte, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Add(name, text), nil
+	return EncodeText(name, text), nil
 }
 
-// Add returns the stored form of a value in JSON.
-func Add(name, text []byte) []byte {
+// EncodeText returns the stored form of a value in JSON.
+func EncodeText(name, text []byte) []byte {
 	value := append(make([]byte, checksumBytes, checksumBytes+len(text)), text...)
 	binary.LittleEndian.PutUint32(value, checksum(name, text))
 	return value
 }
 
 // Text returns the JSON of a stored value, which refers to the memory of the value. The error is an
-// [*Error].
+// [*ValueError].
 func Text(name, value []byte) ([]byte, error) {
 	if len(value) < checksumBytes || binary.LittleEndian.Uint32(value) != checksum(name, value[checksumBytes:]) {
-		return nil, &Error{string(name), "has another checksum than was written"}
+		return nil, &ValueError{string(name), "has another checksum than was written"}
 	}
 	return value[checksumBytes:], nil
 }
 
 // Decode reads a stored value. The result does not refer to the memory of the value. The error is an
-// [*Error].
+// [*ValueError].
 func Decode[T any](name, value []byte) (T, error) {
 	var v T
 	text, err := Text(name, value)
@@ -60,7 +57,7 @@ func Decode[T any](name, value []byte) (T, error) {
 		return v, err
 	}
 	if err := json.Unmarshal(text, &v); err != nil {
-		return v, &Error{string(name), "is not a valid record"}
+		return v, &ValueError{string(name), "is not a valid record"}
 	}
 	return v, nil
 }

@@ -1,6 +1,4 @@
-// Package shared defines the log by which nodes share records: its entries, what they contain, and
-// what a server that keeps the log must do. It does no I/O.
-package shared
+package replication
 
 import (
 	"context"

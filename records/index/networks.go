@@ -1,5 +1,4 @@
-// Package networks finds whether an address is in one of a million banned networks, and until when.
-package networks
+package index
 
 import (
 	"iter"
@@ -25,8 +24,8 @@ type ends struct {
 	last int64 // of this ban and the bans of all larger networks around it, whichever is last
 }
 
-// New returns a table of networks and the ends of their bans, each after 1970.
-func New(bans iter.Seq2[netip.Prefix, int64]) Table {
+// NewTable returns a table of networks and the ends of their bans, each after 1970.
+func NewTable(bans iter.Seq2[netip.Prefix, int64]) Table {
 	e := Table{new(addresses), new(bart.Table[ends])}.Edit()
 	for network, end := range bans {
 		if network.IsSingleIP() {

@@ -1,11 +1,11 @@
-package cache
+package index
 
 import "testing"
 
 // The cache never has more values than its size, whether values are added, dropped or cleared; a value
 // that is used often stays.
 func TestBounded(t *testing.T) {
-	c := New[int, int]()
+	c := NewCache[int, int]()
 	always := func() bool { return true }
 	c.Add(-1, 1, always)
 	for n := range 40_000 {
@@ -33,7 +33,7 @@ func TestBounded(t *testing.T) {
 
 // A value that is no longer valid is not added, and a value is not replaced.
 func TestAdd(t *testing.T) {
-	c := New[string, int]()
+	c := NewCache[string, int]()
 	c.Add("a", 1, func() bool { return false })
 	if _, ok := c.Get("a"); ok {
 		t.Error("an invalid value was added")

@@ -1,4 +1,4 @@
-package capture
+package replication
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/testkit"
-	"stint/records/shared"
 )
 
 var (
@@ -40,7 +39,7 @@ func content(t *testing.T, db *bolt.DB) map[string]string {
 		for _, name := range buckets {
 			c := tx.Bucket(name).Cursor()
 			for key, value := c.First(); key != nil; key, value = c.Next() {
-				all[string(Key(name, key))] = string(value)
+				all[string(WriteKey(name, key))] = string(value)
 			}
 		}
 		return nil
@@ -52,7 +51,7 @@ func content(t *testing.T, db *bolt.DB) map[string]string {
 // buckets stays there.
 func TestCapture(t *testing.T) {
 	one, two := open(t, "one"), open(t, "two")
-	change := func(do func(tx *Tx) error) (writes []shared.Write) {
+	change := func(do func(tx *Tx) error) (writes []Write) {
 		t.Helper()
 		testkit.Must(t, one.Update(func(btx *bolt.Tx) error {
 			tx := &Tx{Tx: btx}
@@ -62,10 +61,10 @@ func TestCapture(t *testing.T) {
 			writes, _ = tx.Written()
 			return nil
 		}))
-		data := shared.Encode(writes, false)
-		decoded, _, err := shared.Decode(data)
+		data := Encode(writes, false)
+		decoded, _, err := Decode(data)
 		testkit.Must(t, err)
-		testkit.Must(t, two.Update(func(tx *bolt.Tx) error { return Write(tx, buckets, decoded) }))
+		testkit.Must(t, two.Update(func(tx *bolt.Tx) error { return Replay(tx, buckets, decoded) }))
 		if want, got := content(t, one), content(t, two); !maps.Equal(want, got) {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -87,9 +86,9 @@ func TestCapture(t *testing.T) {
 		return errors.Join(tx.Bucket(a).Delete([]byte("k\x00l")), tx.Bucket(b).Put([]byte("k"), []byte("2")))
 	})
 	err := two.Update(func(tx *bolt.Tx) error {
-		return Write(tx, buckets, []shared.Write{{Key: Key([]byte("own"), []byte("k")), Value: []byte("2")}})
+		return Replay(tx, buckets, []Write{{Key: WriteKey([]byte("own"), []byte("k")), Value: []byte("2")}})
 	})
-	if !errors.Is(err, shared.ErrLater) {
+	if !errors.Is(err, ErrLater) {
 		t.Errorf("a write to another bucket: %v", err)
 	}
 }

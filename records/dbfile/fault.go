@@ -1,5 +1,4 @@
-// Package dbfault says what is wrong with a bbolt file of records, and what to do.
-package dbfault
+package dbfile
 
 import (
 	"errors"

@@ -1,5 +1,4 @@
-// Package cache has a cache of a fixed number of values for many readers.
-package cache
+package index
 
 import (
 	"hash/maphash"
@@ -33,8 +32,8 @@ type cached[K comparable, V any] struct {
 	used  atomic.Bool
 }
 
-// New returns an empty cache.
-func New[K comparable, V any]() *Cache[K, V] {
+// NewCache returns an empty cache.
+func NewCache[K comparable, V any]() *Cache[K, V] {
 	c := &Cache[K, V]{seed: maphash.MakeSeed()}
 	for i := range c.shards {
 		c.shards[i].by = map[K]*cached[K, V]{}

@@ -1,6 +1,4 @@
-// Package trailfile keeps an audit trail in a bbolt file, beside other content. Each entry is written in
-// the transaction of the change that it is about.
-package trailfile
+package trail
 
 import (
 	"bytes"
@@ -10,8 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/records/capture"
-	"stint/records/trail"
+	"stint/records/replication"
 )
 
 // The buckets of the trail, and the keys in the last one.
@@ -28,24 +25,24 @@ func Buckets() [][]byte { return [][]byte{chainBucket, textsBucket, placesBucket
 
 // Writer writes the entries of one change in its transaction.
 type Writer struct {
-	tx      *capture.Tx
-	common  trail.Entry
-	last    trail.Head
+	tx      *replication.Tx
+	common  Entry
+	last    Head
 	written int
 }
 
 // NewWriter returns a Writer. common has what all entries of the change have in common: Revision, Time,
 // Actor and From.
-func NewWriter(tx *capture.Tx, common trail.Entry) *Writer {
+func NewWriter(tx *replication.Tx, common Entry) *Writer {
 	return &Writer{tx: tx, common: common, last: Last(tx.Tx)}
 }
 
 // Write adds an entry whose Action, Kind, Until and Texts are set. The texts of an erasure are not
 // stored.
-func (w *Writer) Write(e trail.Entry) error {
+func (w *Writer) Write(e Entry) error {
 	e.Number, e.Revision, e.Time, e.Actor, e.From = w.last.Number+1, w.common.Revision, w.common.Time, w.common.Actor, w.common.From
-	e = trail.Seal(e, w.last.Hash)
-	if e.Action == trail.Erase {
+	e = Seal(e, w.last.Hash)
+	if e.Action == Erase {
 		e = e.EraseTexts()
 	}
 	name := numberKey(e.Number)
@@ -55,7 +52,7 @@ func (w *Writer) Write(e trail.Entry) error {
 	if err := chain.Put(name, e.Chain()); err != nil {
 		return err
 	}
-	w.last = trail.Head{Number: e.Number, Hash: e.Hash}
+	w.last = Head{Number: e.Number, Hash: e.Hash}
 	w.written++
 	return texts.Put(name, e.Clear())
 }
@@ -65,7 +62,7 @@ const dropMost = 100
 
 // End completes the change: it stores the place of the last entry, and drops entries that are older than
 // age. It returns the place.
-func (w *Writer) End(age time.Duration) (trail.Head, error) {
+func (w *Writer) End(age time.Duration) (Head, error) {
 	if err := w.drop(w.common.Time.Add(-age), max(dropMost, 2*w.written)); err != nil {
 		return w.last, err
 	}
@@ -80,12 +77,12 @@ func (w *Writer) drop(before time.Time, most int) error {
 	var names [][]byte
 	c := chain.Cursor()
 	for name, value := c.First(); name != nil && len(names) < most; name, value = c.Next() {
-		e, err := trail.Parse(value, texts.Get(name))
+		e, err := Parse(value, texts.Get(name))
 		if err != nil || !e.Time.Before(before) {
 			break // Verify reports an entry with a fault
 		}
 		names = append(names, name)
-		start = trail.Head{Number: e.Number, Hash: e.Hash}
+		start = Head{Number: e.Number, Hash: e.Hash}
 	}
 	if len(names) == 0 {
 		return nil
@@ -99,13 +96,13 @@ func (w *Writer) drop(before time.Time, most int) error {
 }
 
 // Start returns the place before the oldest entry: zero if no entry was dropped.
-func Start(tx *bolt.Tx) trail.Head { return placeOf(tx, startKey) }
+func Start(tx *bolt.Tx) Head { return placeOf(tx, startKey) }
 
 // Last returns the place of the last entry: zero if there was none.
-func Last(tx *bolt.Tx) trail.Head { return placeOf(tx, lastKey) }
+func Last(tx *bolt.Tx) Head { return placeOf(tx, lastKey) }
 
 // placeOf reads a place in the chain.
-func placeOf(tx *bolt.Tx, key []byte) (h trail.Head) {
+func placeOf(tx *bolt.Tx, key []byte) (h Head) {
 	if value := tx.Bucket(placesBucket).Get(key); len(value) == 8+len(h.Hash) {
 		h.Number = binary.BigEndian.Uint64(value)
 		copy(h.Hash[:], value[8:])
@@ -113,7 +110,7 @@ func placeOf(tx *bolt.Tx, key []byte) (h trail.Head) {
 	return h
 }
 
-func putPlace(tx *capture.Tx, key []byte, h trail.Head) error {
+func putPlace(tx *replication.Tx, key []byte, h Head) error {
 	return tx.Bucket(placesBucket).Put(key, append(numberKey(h.Number), h.Hash[:]...))
 }
 
@@ -126,8 +123,8 @@ const page = 500
 // Page reads entries from a number on, and sets the number to the next one. It reports whether
 // there may be more. If has is not
 // nil, Page reads only those entries whose stored texts it selects. An entry with a fault is a
-// *trail.Break.
-func Page(tx *bolt.Tx, from *uint64, has func(texts []byte) bool) (entries []trail.Entry, more bool, err error) {
+// *Break.
+func Page(tx *bolt.Tx, from *uint64, has func(texts []byte) bool) (entries []Entry, more bool, err error) {
 	texts := tx.Bucket(textsBucket)
 	c := tx.Bucket(chainBucket).Cursor()
 	read := 0
@@ -150,11 +147,11 @@ func Page(tx *bolt.Tx, from *uint64, has func(texts []byte) bool) (entries []tra
 	return entries, false, nil
 }
 
-// parse reads an entry. Its error is a *trail.Break.
-func parse(number uint64, chain, texts []byte) (trail.Entry, error) {
-	e, err := trail.Parse(chain, texts)
+// parse reads an entry. Its error is a *Break.
+func parse(number uint64, chain, texts []byte) (Entry, error) {
+	e, err := Parse(chain, texts)
 	if err != nil {
-		return e, &trail.Break{Number: number, Problem: err.Error()}
+		return e, &Break{Number: number, Problem: err.Error()}
 	}
 	return e, nil
 }
@@ -164,12 +161,12 @@ func Mentions(text string) func(texts []byte) bool {
 	return func(texts []byte) bool { return bytes.Contains(texts, []byte(text)) }
 }
 
-// Erase erases the texts of all entries that are about a subject, and returns their number. An entry
-// with a fault that may be about it is a *trail.Break.
-func Erase(tx *capture.Tx, subject string) (erased int, err error) {
+// EraseAbout erases the texts of all entries that are about a subject, and returns their number. An entry
+// with a fault that may be about it is a *Break.
+func EraseAbout(tx *replication.Tx, subject string) (erased int, err error) {
 	texts := tx.Bucket(textsBucket)
 	for from, more := uint64(0), true; more; {
-		var entries []trail.Entry
+		var entries []Entry
 		if entries, more, err = Page(tx.Tx, &from, Mentions(subject)); err != nil {
 			return erased, err
 		}

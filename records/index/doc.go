@@ -1,0 +1,3 @@
+// Package index has what is held in memory for look-ups of records: a [Table] of banned networks, and a
+// [Cache] of the values that were used last.
+package index
