@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
+	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
 )
@@ -72,7 +70,7 @@ func (f *File) Note(ctx context.Context, e Event, now time.Time) error {
 	}
 	var head trail.Head
 	return f.update(ctx, func(tx *replication.Tx) (err error) {
-		w := auditOf(tx, revisionOf(tx.Tx), e.By, now)
+		w := auditOf(tx, dbfile.Revision(tx.Tx), e.By, now)
 		texts := trail.Texts{Object: e.Object.Name, Before: e.Before, After: e.After, Why: e.Why, Subjects: e.Subjects}
 		if err := w.Write(trail.Entry{Action: e.Action, Kind: string(e.Object.Kind), Texts: texts}); err != nil {
 			return err
@@ -118,63 +116,11 @@ func (f *File) trailFault(err error) error {
 // selected is Trail for those entries whose stored texts has selects; all if has is nil. The last element
 // may be a *trail.Break.
 func (f *File) selected(from uint64, has func(texts []byte) bool) iter.Seq2[trail.Entry, error] {
-	return func(yield func(trail.Entry, error) bool) {
-		for more := true; more; {
-			var entries []trail.Entry
-			err := f.view(func(tx *bolt.Tx) (err error) {
-				entries, more, err = trail.Page(tx, &from, has)
-				return err
-			})
-			for _, e := range entries {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(trail.Entry{}, err)
-				return
-			}
-		}
-	}
+	return trail.All(f.view, from, has)
 }
 
 // Verify verifies the audit trail. It compares it with heads that were kept elsewhere. The first fault
 // of the trail is in the report; the error is that of ctx, or an [*Error] about the file.
 func (f *File) Verify(ctx context.Context, known ...trail.Head) (report trail.Report, err error) {
-	for range 10 { // until no entry that is read is dropped because of its age
-		var start, head, later trail.Head
-		read := func(tx *bolt.Tx) error {
-			start, head = trail.Start(tx), trail.Last(tx)
-			return nil
-		}
-		if err := f.view(read); err != nil {
-			return report, err
-		}
-		report, err = trail.Verify(start, f.trailUntil(ctx, start.Number+1), append(slices.Clip(known), head)...)
-		if err != nil || report.Break == nil {
-			return report, err
-		}
-		later = start
-		if err := f.view(read); err != nil {
-			return report, err
-		}
-		if start == later {
-			break
-		}
-	}
-	return report, nil
-}
-
-// trailUntil returns the entries from a number on, until ctx ends.
-func (f *File) trailUntil(ctx context.Context, from uint64) iter.Seq2[trail.Entry, error] {
-	return func(yield func(trail.Entry, error) bool) {
-		for e, err := range f.selected(from, nil) {
-			if err == nil && ctx.Err() != nil {
-				err = ctx.Err()
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
-	}
+	return trail.VerifyFile(ctx, f.view, known...)
 }

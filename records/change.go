@@ -153,11 +153,11 @@ type made struct {
 
 // apply makes the edits and writes them to the audit trail.
 func (f *File) apply(tx *replication.Tx, c *Change, now time.Time) (m made, err error) {
-	last := revisionOf(tx.Tx)
+	last := dbfile.Revision(tx.Tx)
 	if c.IfMatch != 0 && c.IfMatch != last {
 		return m, conflict(&Error{Where: "records"}, c.IfMatch, last, last)
 	}
-	if m.revision, err = nextRevision(tx); err != nil {
+	if m.revision, err = dbfile.NextRevision(tx); err != nil {
 		return m, err
 	}
 	rules := &checks{now: now, trusted: f.options.TrustedProxies, force: c.Force}

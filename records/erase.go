@@ -111,7 +111,7 @@ func (e *eraser) erase(by Actor) error {
 	if e.Records+e.Entries+forgotten == 0 {
 		return &Error{Where: "erase: " + shorten(e.name), Problem: "nothing is kept of it", Hint: "check how its name is written; it may have been erased already", Err: ErrMissing}
 	}
-	if e.Revision, err = nextRevision(e.tx); err != nil {
+	if e.Revision, err = dbfile.NextRevision(e.tx); err != nil {
 		return err
 	}
 	w := auditOf(e.tx, e.Revision, by, e.now)
@@ -181,7 +181,7 @@ func (e *eraser) outcomes() (int, error) {
 
 // markErased makes Open call overwrite if the process is killed before that has ended. Each copy of
 // the file does so by itself.
-func markErased(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Put(overwriteKey, []byte{1}) }
+func markErased(tx *bolt.Tx) error { return tx.Bucket(dbfile.About).Put(overwriteKey, []byte{1}) }
 
 // overwrite overwrites what the file no longer uses. Open repeats it if the process is killed before
 // this has ended.
@@ -193,7 +193,7 @@ func (f *File) overwrite() error {
 func (f *File) overwriteNow() error {
 	err := f.guard(func() error { return dbfile.OverwriteFree(f.copy.DB(), f.path, f.copy.WaitForReaders) })
 	if err == nil {
-		err = f.copy.UpdateLocal(func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(overwriteKey) })
+		err = f.copy.UpdateLocal(func(tx *bolt.Tx) error { return tx.Bucket(dbfile.About).Delete(overwriteKey) })
 	}
 	if err != nil {
 		return f.fault("cannot overwrite what was erased: "+err.Error(), "check the disk and start again; until then, old bytes may be left in the file", err)

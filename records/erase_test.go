@@ -16,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/testkit"
+	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
 )
@@ -263,7 +264,7 @@ func TestEraseGoesOn(t *testing.T) {
 		t.Errorf("the file still has %q", got)
 	}
 	testkit.Must(t, f.view(func(tx *bolt.Tx) error {
-		if tx.Bucket(aboutBucket).Get(overwriteKey) != nil {
+		if tx.Bucket(dbfile.About).Get(overwriteKey) != nil {
 			return errors.New("it overwrites each time")
 		}
 		return nil

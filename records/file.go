@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
-	"fmt"
 	"iter"
 	"log/slog"
 	"net/netip"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -17,26 +14,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/records/apikey"
-	"stint/records/index"
 	"stint/records/dbfile"
+	"stint/records/index"
 	"stint/records/replication"
 	"stint/records/trail"
 )
 
-const (
-	// lockWait is how long Open waits for another process to close the file, such as a service that
-	// is being replaced.
-	lockWait = 2 * time.Second
-
-	// formatNow is the version of the file format that this program writes.
-	formatNow = 1
-)
-
-// The buckets of the file beside those of the kinds, and the keys in the first one.
+// Keys in the bucket [dbfile.About].
 var (
-	aboutBucket  = []byte("stint records")
-	formatKey    = []byte("format")
-	revisionKey  = []byte("revision")
 	overwriteKey = []byte("overwrite") // there after an erasure, until unused parts of the file are overwritten
 	sweepKey     = []byte("sweep")     // kind and name of the record at which the next sweep begins
 )
@@ -105,17 +90,10 @@ type File struct {
 // Open opens the file, or creates it in an existing folder. The error is an [*Error].
 func Open(path string, options Options) (*File, error) {
 	f := &File{path: path, options: options, subjects: index.NewCache[entryName, *Known](), keys: index.NewCache[apikey.Hash, *APIKey]()}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, f.fault("not a file", "name a file of its own for the records", nil)
-	}
 	var db *bolt.DB
 	err := f.guard(func() (err error) {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
-		if err != nil {
+		if db, err = dbfile.Open(path, buckets()); err != nil {
 			return f.opening(err)
-		}
-		if err := f.prepare(db); err != nil {
-			return err
 		}
 		if f.copy, err = replication.New(db, f.replication()); err != nil {
 			return f.opening(err)
@@ -143,7 +121,7 @@ func (f *File) load() error {
 		head := trail.Last(tx)
 		f.memory.Store(m)
 		f.head.Store(&head)
-		unfinished = tx.Bucket(aboutBucket).Get(overwriteKey) != nil
+		unfinished = tx.Bucket(dbfile.About).Get(overwriteKey) != nil
 		return err
 	})
 	if err != nil {
@@ -155,90 +133,13 @@ func (f *File) load() error {
 	return f.overwrite()
 }
 
-// prepare checks that the file is a file of records; it initializes a new file.
-func (f *File) prepare(db *bolt.DB) error {
-	var fresh bool
-	err := db.View(func(tx *bolt.Tx) error {
-		if err := f.whole(tx); err != nil {
-			return err
-		}
-		if name, _ := tx.Cursor().First(); name == nil {
-			fresh = true
-			return nil
-		}
-		return f.check(tx)
-	})
-	if err != nil || !fresh {
-		return err
-	}
-	if err := db.Update(initialize); err != nil {
-		return f.writing(err)
-	}
-	return nil
-}
-
-// check checks that the file has all parts, in a format that this program reads.
-func (f *File) check(tx *bolt.Tx) error {
-	about := tx.Bucket(aboutBucket)
-	if about == nil {
-		return f.fault("a database, but none of records", "name another file; this one belongs to another program", nil)
-	}
-	format := about.Get(formatKey)
-	if len(format) == 1 && format[0] > formatNow {
-		return f.fault("written by a later version of stint", "start that version, or name another file", nil)
-	}
-	if !bytes.Equal(format, []byte{formatNow}) {
-		return f.damaged("the version of its format is missing")
-	}
-	return f.complete(tx)
-}
-
-// initialize makes an empty file.
-func initialize(tx *bolt.Tx) error {
-	for _, name := range buckets() {
-		if _, err := tx.CreateBucket(name); err != nil {
-			return err
-		}
-	}
-	if err := tx.Bucket(aboutBucket).Put(revisionKey, make([]byte, 8)); err != nil {
-		return err
-	}
-	return tx.Bucket(aboutBucket).Put(formatKey, []byte{formatNow})
-}
-
 // buckets returns the names of all buckets.
 func buckets() [][]byte {
-	names := slices.Concat([][]byte{aboutBucket}, trail.Buckets(), dbfile.OutcomeBuckets())
+	names := slices.Concat([][]byte{dbfile.About}, trail.Buckets(), dbfile.OutcomeBuckets())
 	for _, kind := range kinds {
 		names = append(names, bucketOf(kind))
 	}
 	return names
-}
-
-// complete checks that all buckets and the revision are there.
-func (f *File) complete(tx *bolt.Tx) error {
-	for _, name := range buckets() {
-		if tx.Bucket(name) == nil {
-			return f.damaged(fmt.Sprintf("the part %q is missing", name))
-		}
-	}
-	if len(tx.Bucket(aboutBucket).Get(revisionKey)) != 8 {
-		return f.damaged("the revision is missing")
-	}
-	return nil
-}
-
-// whole checks that the file has its full length; otherwise missing data would be noticed only when
-// it is read.
-func (f *File) whole(tx *bolt.Tx) error {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return f.opening(err)
-	}
-	if info.Size() < tx.Size() {
-		return f.damaged(fmt.Sprintf("%d bytes are there of %d", info.Size(), tx.Size()))
-	}
-	return nil
 }
 
 // Close closes the file.
@@ -252,20 +153,10 @@ func (f *File) Close() error {
 // Revision returns the revision of the last change; 0 for a new file.
 func (f *File) Revision() (revision uint64, err error) {
 	err = f.view(func(tx *bolt.Tx) error {
-		revision = revisionOf(tx)
+		revision = dbfile.Revision(tx)
 		return nil
 	})
 	return revision, err
-}
-
-// nextRevision gives the file its next revision.
-func nextRevision(tx *replication.Tx) (uint64, error) {
-	revision := revisionOf(tx.Tx) + 1
-	return revision, tx.Bucket(aboutBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
-}
-
-func revisionOf(tx *bolt.Tx) uint64 {
-	return binary.BigEndian.Uint64(tx.Bucket(aboutBucket).Get(revisionKey))
 }
 
 // Get returns a record. It reports false if there is none.

@@ -15,7 +15,7 @@ func (f *File) fault(problem, hint string, err error) *Error {
 	return &Error{Where: f.path, Problem: problem, Hint: hint, Err: err}
 }
 
-func (f *File) faultOf(d dbfile.Fault) *Error { return f.fault(d.Problem, d.Hint, d.Err) }
+func (f *File) faultOf(d *dbfile.Fault) *Error { return f.fault(d.Problem, d.Hint, d.Err) }
 
 func (f *File) damaged(how string) error { return f.faultOf(dbfile.Damaged(how)) }
 

@@ -372,7 +372,7 @@ func TestFileFaults(t *testing.T) {
 	flipped[strings.LastIndex(string(flipped), `"record":{`)+len(`"record":{"`)] ^= 1
 	held := filepath.Join(dir, "held.db")
 	open(t, held)
-	newer := changed("newer", func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Put(formatKey, []byte{formatNow + 1}) })
+	newer := changed("newer", func(tx *bolt.Tx) error { return tx.Bucket(dbfile.About).Put(dbfile.FormatKey, []byte{2}) })
 	before, err := os.ReadFile(newer)
 	testkit.Must(t, err)
 	for _, tt := range []struct{ path, want, hint string }{
@@ -383,8 +383,8 @@ func TestFileFaults(t *testing.T) {
 		{write("half", data[:len(data)/2]), "damaged", "put back a copy"},
 		{write("flipped", flipped), "has another checksum", "faulty disk"},
 		{changed("bucket", func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketOf(Bans)) }), `the part "kind ban" is missing`, "put back"},
-		{changed("revision", func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(revisionKey) }), "the revision is missing", "put back"},
-		{changed("format", func(tx *bolt.Tx) error { return tx.Bucket(aboutBucket).Delete(formatKey) }), "the version of its format is missing", "put back"},
+		{changed("revision", func(tx *bolt.Tx) error { return tx.Bucket(dbfile.About).Delete(dbfile.RevisionKey) }), "the revision is missing", "put back"},
+		{changed("format", func(tx *bolt.Tx) error { return tx.Bucket(dbfile.About).Delete(dbfile.FormatKey) }), "the version of its format is missing", "put back"},
 		{changed("json", func(tx *bolt.Tx) error {
 			return tx.Bucket(bucketOf(Subjects)).Put([]byte("a"), dbfile.EncodeText([]byte("a"), []byte("{")))
 		}), "the record a is not a valid record", "put back"},

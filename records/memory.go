@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"stint/internal/text"
+	"stint/records/dbfile"
 	"stint/records/index"
 )
 
@@ -49,7 +50,7 @@ func endOf(until time.Time) int64 {
 // loadMemory reads the memory from the file.
 func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
 	var err error
-	m := &memory{revision: revisionOf(tx), patterns: map[string][]*patternOverride{}, keys: map[string]struct{}{}}
+	m := &memory{revision: dbfile.Revision(tx), patterns: map[string][]*patternOverride{}, keys: map[string]struct{}{}}
 	m.networks = index.NewTable(f.bannedNetworks(tx, m.keys, &err))
 	if err != nil {
 		return nil, err

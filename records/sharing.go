@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
 )
@@ -30,7 +31,7 @@ func (f *File) Known() <-chan struct{} { return f.copy.Known() }
 func (f *File) replication() replication.Options {
 	o := replication.Options{
 		Path: f.path, Buckets: buckets(), Log: f.options.Log, Node: f.options.Node, Hint: f.options.LogHint, Logger: f.options.Logger,
-		Revision: revisionOf, Init: initialize, Applied: f.applied, Replaced: f.replaced, Describe: describe, Guard: f.guard,
+		Revision: dbfile.Revision, Init: func(tx *bolt.Tx) error { return dbfile.Initialize(tx, buckets()) }, Applied: f.applied, Replaced: f.replaced, Describe: describe, Guard: f.guard,
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -89,7 +90,7 @@ func (f *File) after(tx *bolt.Tx, writes []replication.Write) (publish func(), e
 	}
 	for i := range writes {
 		bucket, key := replication.Split(&writes[i])
-		if string(bucket) == string(aboutBucket) && string(key) == string(revisionKey) && len(writes[i].Value) == 8 {
+		if string(bucket) == string(dbfile.About) && string(key) == string(dbfile.RevisionKey) && len(writes[i].Value) == 8 {
 			if err := end(); err != nil { // too many patterns for this version
 				return f.replaced(tx)
 			}
@@ -141,8 +142,8 @@ func (f *File) overwriteOrLog() {
 
 // replaced puts another file in force, which tx reads.
 func (f *File) replaced(tx *bolt.Tx) (publish func(), err error) {
-	if err := f.check(tx); err != nil {
-		return nil, err
+	if err := dbfile.Check(tx, buckets()); err != nil {
+		return nil, f.opening(err)
 	}
 	next, err := f.loadMemory(tx)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"stint/internal/testkit"
 	"stint/internal/text"
+	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
 	"stint/store/redis/recordlog"
@@ -140,7 +141,7 @@ func wait(t testing.TB, what string, holds func() bool) {
 // trails.
 func agree(t testing.TB, nodes ...*sharer) {
 	t.Helper()
-	format := string(replication.WriteKey(aboutBucket, formatKey)) // a new file has it too, so no change writes it
+	format := string(replication.WriteKey(dbfile.About, dbfile.FormatKey)) // a new file has it too, so no change writes it
 	end := time.Now().Add(40 * time.Second)
 	testkit.Until(t, "all nodes and Redis have the same", func() bool {
 		state := stateIn(t, nodes[0].url)
@@ -187,7 +188,7 @@ func stateIn(t testing.TB, url string) map[string]string {
 	if err != nil {
 		return nil
 	}
-	delete(state, string(replication.WriteKey(aboutBucket, overwriteKey)))
+	delete(state, string(replication.WriteKey(dbfile.About, overwriteKey)))
 	return state
 }
 

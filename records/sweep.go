@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"stint/records/dbfile"
 	"stint/records/replication"
 )
 
@@ -24,7 +25,7 @@ var endingKinds = []Kind{Overrides, Bans, APIKeys}
 // them: it has the end of each record since that was written. sweep goes on where the last change stopped,
 // and looks at a limited number of records.
 func (f *File) sweep(tx *replication.Tx, most int, now time.Time) (edits []Edit, err error) {
-	about := tx.Bucket(aboutBucket)
+	about := tx.Bucket(dbfile.About)
 	kind, name, _ := bytes.Cut(about.Get(sweepKey), []byte(separator))
 	at := max(0, slices.Index(endingKinds, Kind(kind)))
 	from := bytes.Clone(name)

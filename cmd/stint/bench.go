@@ -18,7 +18,6 @@ import (
 
 	"stint"
 	"stint/cmd/stint/cli"
-	"stint/cmd/stint/measure"
 	"stint/internal/text"
 	"stint/internal/web"
 	"stint/replay"
@@ -118,8 +117,8 @@ func runBench(ctx context.Context, s cli.Streams, args []string) error {
 	return nil
 }
 
-func (o *benchOptions) plan(every uint64) measure.Plan {
-	return measure.Plan{Workers: o.workers, Keys: o.keys, For: o.duration, Count: o.count, Every: every}
+func (o *benchOptions) plan(every uint64) measurePlan {
+	return measurePlan{Workers: o.workers, Keys: o.keys, For: o.duration, Count: o.count, Every: every}
 }
 
 // memory measures a store in this process.
@@ -130,7 +129,7 @@ func (o *benchOptions) memory(ctx context.Context, w io.Writer, limit *stint.Lim
 		keys[i] = stint.Key(fmt.Sprintf("bench/user=%d", i))
 	}
 	// Reading the clock costs as much as such a decision, so only one in 64 is timed.
-	total := measure.Run(ctx, o.plan(64), func(_ context.Context, key int) (bool, error) {
+	total := measureRun(ctx, o.plan(64), func(_ context.Context, key int) (bool, error) {
 		return store.Take(keys[key], limit, 1).Allowed, nil
 	})
 	fmt.Fprintf(w, "store in memory, %s, %s, %s\n", o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
@@ -148,7 +147,7 @@ func (o *benchOptions) service(ctx context.Context, w io.Writer, limit *stint.Li
 	transport := &http.Transport{MaxIdleConnsPerHost: o.workers, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
-	total := measure.Run(ctx, o.plan(1), func(ctx context.Context, key int) (bool, error) {
+	total := measureRun(ctx, o.plan(1), func(ctx context.Context, key int) (bool, error) {
 		return ask(ctx, client, to, question(key, limit))
 	})
 	fmt.Fprintf(w, "%s, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))

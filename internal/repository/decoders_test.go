@@ -30,13 +30,13 @@ var decoders = map[string]string{
 	"server/httpapi/carrier.go":          measured,
 	"server/httpapi/decode.go":           measured,
 	"server/httpapi/inspect.go":          measured,
-	"server/httpapi/loads/loads.go":      "by server/httpapi",
+	"server/httpapi/loads.go":            measured,
 	"server/ruleapi/api.go":              measured,
 	"server/ruleapi/import.go":           measured,
 	"server/resource/resource.go":        "by server/ruleapi",
 	"server/recordapi/api.go":            measured,
 	"server/recordapi/record.go":         measured,
-	"records/codec/file.go":              "by server/recordapi", // imports
+	"records/transfer/file.go":           "by server/recordapi", // imports
 	"rule/catalog/book/csv.go":           measured,              // imports
 	"rule/catalog/book/jsonl.go":         measured,
 	"fleet/gossip/wire/reader.go":        measured,
@@ -50,8 +50,8 @@ var decoders = map[string]string{
 	"sliding_log.go":                     "a state, which a store of ours wrote",
 	"rule/catalog/book/ratelimiter4j.go": "files of the operator; imports over HTTP know no such format",
 	"rule/catalog/book/disk_encode.go":   "a file that this program wrote",
-	"records/checked/checked.go":         "a file that this program wrote",
-	"records/shared/shared.go":           "changes that nodes of ours wrote to their Redis",
+	"records/dbfile/value.go":            "a file that this program wrote",
+	"records/replication/log.go":         "changes that nodes of ours wrote to their Redis",
 	"rule/rulefile/http.go":              "files of the operator",
 	"rule/denial/template.go":            "files of the operator",
 	"server/access/access.go":            "a file of the operator",

@@ -119,11 +119,6 @@ var layers = []layer{
 		"a command over the admin API asks a service; alone it can only verify a file of records",
 	},
 	{
-		[]string{"cmd/stint/*"},
-		[]string{"internal/..."},
-		"a part of the command that needs nothing of Stint",
-	},
-	{
 		[]string{"rule/audit"},
 		[]string{".", "migrate", "rule", "rule/action", "rule/denial", "rule/penalty", "internal/..."},
 		"who looks for mistakes in rules reads them as they decide, and decides nothing",
@@ -170,48 +165,28 @@ var layers = []layer{
 	},
 	{
 		[]string{"records/trail"},
-		[]string{"internal/..."},
-		"an audit trail is verified without knowing what it is about, and where it is kept",
+		[]string{"records/replication", "internal/..."},
+		"an audit trail is kept and verified without knowing what it is about",
 	},
 	{
-		[]string{"records/dbfault"},
-		[]string{"internal/..."},
-		"a file with a fault is a fault whatever is in it",
+		[]string{"records/dbfile"},
+		[]string{"records/replication", "internal/..."},
+		"a file with a fault is a fault whatever is in it, and outcomes of changes are kept without knowing what was changed",
 	},
 	{
-		[]string{"records/shared"},
+		[]string{"records/index"},
 		nil,
-		"the log by which nodes share records knows bytes alone, so that any server can keep it",
-	},
-	{
-		[]string{"records/capture"},
-		[]string{"records/shared"},
-		"what a transaction writes is recorded without knowing what it means",
+		"what is held in memory for look-ups needs no record",
 	},
 	{
 		[]string{"records/replication"},
-		[]string{".", "records/capture", "records/shared", "internal/..."},
+		[]string{".", "internal/..."},
 		"copies are kept the same without knowing what is in them, and which server has the log",
 	},
 	{
 		[]string{"store/redis/recordlog"},
-		[]string{".", "records/shared", "store/redis/connect"},
+		[]string{".", "records/replication", "store/redis/connect"},
 		"the log of records in Redis knows numbers, hashes and bytes, no record",
-	},
-	{
-		[]string{"records/trailfile"},
-		[]string{"records/trail", "records/capture"},
-		"an audit trail is kept in a file without knowing what it is about",
-	},
-	{
-		[]string{"records/outcomes"},
-		[]string{"records/capture", "records/checked"},
-		"outcomes of changes are kept without knowing what was changed",
-	},
-	{
-		[]string{"records/cache", "records/checked", "records/freepages", "records/networks"},
-		nil,
-		"a part of the records that needs no record",
 	},
 	{
 		[]string{"records/apirules"},
@@ -224,14 +199,9 @@ var layers = []layer{
 		"a key is made and checked without knowing whose it is",
 	},
 	{
-		[]string{"records/codec"},
-		[]string{"records", "records/apikey", "internal/..."},
-		"how records are written says nothing about where they come from",
-	},
-	{
 		[]string{"records/transfer"},
-		[]string{"records", "records/apikey", "records/codec", "internal/..."},
-		"records are imported and exported without knowing who asks",
+		[]string{"records", "records/apikey", "internal/..."},
+		"records are written, read, imported and exported without knowing who asks",
 	},
 	{
 		[]string{"load"},
@@ -279,11 +249,6 @@ var layers = []layer{
 		"what carries a protocol knows bytes and connections, and not what they mean",
 	},
 	{
-		[]string{"server/httpapi/loads"},
-		[]string{"load", "server/httpapi/inline", "internal/..."},
-		"gauges are shown and set without knowing which rules ask them",
-	},
-	{
 		[]string{"server/httpapi/describe"},
 		[]string{".", "rule", "limiter", "limiter/response", "internal/..."},
 		"limits are shown in one form, wherever they are asked for",
@@ -305,7 +270,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/recordapi"},
-		[]string{"records", "records/apikey", "records/codec", "records/trail", "records/transfer", "server/access", "server/resource", "internal/..."},
+		[]string{"records", "records/apikey", "records/trail", "records/transfer", "server/access", "server/resource", "internal/..."},
 		"records are shown and changed without knowing how they are asked",
 	},
 	{

@@ -17,7 +17,7 @@ import (
 // ErrDamaged is wrapped by the Err of a Fault if the file is damaged.
 var ErrDamaged = errors.New("damaged")
 
-// Fault is what is wrong with a file.
+// Fault is what is wrong with a file, as an error.
 type Fault struct {
 	Problem string
 	Hint    string // what to do
@@ -25,23 +25,33 @@ type Fault struct {
 	Disk    bool   // the disk refused a write or a read; the next one may succeed
 }
 
+// Error returns the problem without the hint.
+func (f *Fault) Error() string { return f.Problem }
+
+// Unwrap returns the cause.
+func (f *Fault) Unwrap() error { return f.Err }
+
 // Damaged returns the fault of a damaged file.
-func Damaged(how string) Fault {
-	return Fault{
+func Damaged(how string) *Fault {
+	return &Fault{
 		Problem: "damaged: " + how, Err: ErrDamaged,
 		Hint: "look for a faulty disk or another writer; put back a copy of the file, or move it away and import the records anew",
 	}
 }
 
-// Opening returns the fault for an error of bbolt when opening or reading the file.
-func Opening(err error) Fault {
+// Opening returns the fault for an error of bbolt when opening or reading the file; err itself if it
+// is a fault.
+func Opening(err error) *Fault {
+	if known, ok := errors.AsType[*Fault](err); ok {
+		return known
+	}
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return Fault{Problem: "in use by another process", Hint: "stop the other service, or give each a file of its own", Err: err}
+		return &Fault{Problem: "in use by another process", Hint: "stop the other service, or give each a file of its own", Err: err}
 	case errors.Is(err, fs.ErrNotExist):
-		return Fault{Problem: "cannot create it: its folder does not exist", Hint: "create the folder, and let this user write in it", Err: err}
+		return &Fault{Problem: "cannot create it: its folder does not exist", Hint: "create the folder, and let this user write in it", Err: err}
 	case errors.Is(err, fs.ErrPermission):
-		return Fault{Problem: "cannot open it: permission denied", Hint: "let this user read and write the file, and write in its folder", Err: err}
+		return &Fault{Problem: "cannot open it: permission denied", Hint: "let this user read and write the file, and write in its folder", Err: err}
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return Damaged("no file of records, or its beginning was lost (" + err.Error() + ")")
 	}
@@ -49,19 +59,19 @@ func Opening(err error) Fault {
 }
 
 // Writing returns the fault for an error of a write.
-func Writing(err error) Fault { return disk(err, "cannot write") }
+func Writing(err error) *Fault { return disk(err, "cannot write") }
 
 // disk returns the fault for an error of the disk.
-func disk(err error, what string) Fault {
+func disk(err error, what string) *Fault {
 	switch {
 	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
-		return Fault{Problem: "closed", Hint: "open it again", Err: err}
+		return &Fault{Problem: "closed", Hint: "open it again", Err: err}
 	case isOne(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG):
-		return Fault{Problem: "no room on the disk (" + text.Cause(err) + ")", Hint: "make room; the records before this change stay in force", Err: err, Disk: true}
+		return &Fault{Problem: "no room on the disk (" + text.Cause(err) + ")", Hint: "make room; the records before this change stay in force", Err: err, Disk: true}
 	case isOne(err, syscall.EROFS):
-		return Fault{Problem: "the disk is read-only", Hint: "name a file where this user may write", Err: err, Disk: true}
+		return &Fault{Problem: "the disk is read-only", Hint: "name a file where this user may write", Err: err, Disk: true}
 	}
-	return Fault{Problem: what + ": " + text.Cause(err), Hint: "check the disk; the records before this change stay in force", Err: err, Disk: true}
+	return &Fault{Problem: what + ": " + text.Cause(err), Hint: "check the disk; the records before this change stay in force", Err: err, Disk: true}
 }
 
 // isOne reports whether err has one of these codes. It compares texts too, because bbolt returns

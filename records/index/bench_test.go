@@ -12,7 +12,7 @@ import (
 // BenchmarkEnd reports the cost of looking up one of a million addresses and networks, and, as the floor
 // in the same run, of one read at a random place of as much memory: mean, and the best 10,000 (best-ns/op).
 //
-//	go test ./records/networks -run '^$' -bench End
+//	go test ./records/index -run '^$' -bench End
 func BenchmarkEnd(b *testing.B) {
 	const n = 1_000_000
 	addr := func(i int) netip.Addr {

@@ -6,6 +6,9 @@
 // chain elsewhere: the number and the hash of the last entry at some time. Verify compares the chain
 // with these.
 //
+// A [Writer] writes the entries into a bbolt file, beside other content, each in the transaction of the
+// change that it is about.
+//
 // # Format of the chain
 //
 // The chain part of an entry is a text of eleven lines. Each ends with a newline:

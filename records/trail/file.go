@@ -2,8 +2,11 @@ package trail
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
+	"iter"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -182,4 +185,72 @@ func EraseAbout(tx *replication.Tx, subject string) (erased int, err error) {
 		}
 	}
 	return erased, nil
+}
+
+// View reads the file in one transaction.
+type View func(read func(*bolt.Tx) error) error
+
+// All returns the entries from a number on, oldest first. If has is not nil, it returns only those whose
+// stored texts it selects. It reads in pages, so that a slow caller delays no change. The last element may
+// be a *Break, or an error of view.
+func All(view View, from uint64, has func(texts []byte) bool) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for more := true; more; {
+			var entries []Entry
+			err := view(func(tx *bolt.Tx) (err error) {
+				entries, more, err = Page(tx, &from, has)
+				return err
+			})
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+		}
+	}
+}
+
+// VerifyFile verifies the trail of a file, and compares it with heads that were kept elsewhere. The first
+// fault of the trail is in the report; the error is that of ctx or of view.
+func VerifyFile(ctx context.Context, view View, known ...Head) (report Report, err error) {
+	for range 10 { // until no entry that is read is dropped because of its age
+		var start, head, later Head
+		read := func(tx *bolt.Tx) error {
+			start, head = Start(tx), Last(tx)
+			return nil
+		}
+		if err := view(read); err != nil {
+			return report, err
+		}
+		report, err = Verify(start, allUntil(ctx, view, start.Number+1), append(slices.Clip(known), head)...)
+		if err != nil || report.Break == nil {
+			return report, err
+		}
+		later = start
+		if err := view(read); err != nil {
+			return report, err
+		}
+		if start == later {
+			break
+		}
+	}
+	return report, nil
+}
+
+// allUntil returns the entries from a number on, until ctx ends.
+func allUntil(ctx context.Context, view View, from uint64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range All(view, from, nil) {
+			if err == nil && ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
 }

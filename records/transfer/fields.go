@@ -83,8 +83,8 @@ var names = map[records.Kind][]string{
 // Kinds are all kinds, in the order of files.
 var Kinds = []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys}
 
-// Names returns the names of the fields of a kind.
-func Names(kind records.Kind) []string { return slices.Clone(names[kind]) }
+// FieldNames returns the names of the fields of a kind.
+func FieldNames(kind records.Kind) []string { return slices.Clone(names[kind]) }
 
 // of returns a pointer to the field of that name; nil if there is none.
 func (f *Fields) of(name string) any {
@@ -125,8 +125,8 @@ func (f *Fields) ReadJSON(s *jsonbody.Scanner, name string) *jsonbody.Fault {
 	return jsonbody.Bad("", "unknown field "+text.Quote(name), "leave it out")
 }
 
-// Of returns the fields of a record.
-func Of(r records.Record) Fields {
+// FieldsOf returns the fields of a record.
+func FieldsOf(r records.Record) Fields {
 	switch r := r.(type) {
 	case records.Subject:
 		return Fields{

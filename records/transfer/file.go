@@ -70,7 +70,7 @@ func (w *Writer) row(first string, cells []string) {
 // Write writes a record.
 func (w *Writer) Write(r records.Record) error {
 	w.count++
-	f := Of(r)
+	f := FieldsOf(r)
 	f.Record = string(r.ID().Kind)
 	if w.format == JSONLines {
 		_, err := w.out.Write(f.JSON())

@@ -50,11 +50,11 @@ type Difference struct {
 
 // Line is one record of a Difference.
 type Line struct {
-	Do     string        `json:"do"` // add, change or delete
-	Record records.Kind  `json:"record"`
-	Name   string        `json:"name"`
-	Before *Fields `json:"before"` // null for a new record
-	After  *Fields `json:"after"`  // null for a deleted one
+	Do     string       `json:"do"` // add, change or delete
+	Record records.Kind `json:"record"`
+	Name   string       `json:"name"`
+	Before *Fields      `json:"before"` // null for a new record
+	After  *Fields      `json:"after"`  // null for a deleted one
 }
 
 // PartError is the error of an import of which some changes were made.
@@ -190,7 +190,7 @@ func (p *plan) count(s step) {
 		to **Fields
 	}{{s.before, &line.Before}, {s.after, &line.After}} {
 		if side.r != nil {
-			fields := Of(side.r)
+			fields := FieldsOf(side.r)
 			*side.to = &fields
 			line.Record, line.Name = side.r.ID().Kind, side.r.ID().Name
 		}

@@ -14,8 +14,6 @@ import (
 	"stint/rule"
 	"stint/server/access"
 	"stint/server/httpapi/inline"
-	"stint/server/httpapi/loads"
-	"stint/server/httpapi/pages"
 )
 
 // Status is the state of the process for /readyz and /v1/limits.
@@ -158,7 +156,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	a.route(mux, "POST", "/v1/inspect", a.guarded(access.Read, a.inspect))
 	a.route(mux, "POST", "/v1/reset", a.guarded(access.Support, a.reset))
 	if options.Gauges != nil {
-		api := &loads.API{Gauges: options.Gauges, Names: a.gauges, MaxBody: options.MaxBody, Log: options.Log}
+		api := &loadAPI{Gauges: options.Gauges, Names: a.gauges, MaxBody: options.MaxBody, Log: options.Log}
 		mux.HandleFunc("GET /v1/load", a.guarded(access.Read, api.List))
 		mux.HandleFunc("/v1/load", refuse("GET, HEAD"))
 		mux.HandleFunc("GET /v1/load/{name...}", a.guarded(access.Read, api.Show))
@@ -234,7 +232,7 @@ func (a *admin) unknown(w http.ResponseWriter, r *http.Request) {
 }
 
 // guardedPages serves the static pages; other paths are unknown.
-func (a *admin) guardedPages(read pages.Pages) http.HandlerFunc {
+func (a *admin) guardedPages(read staticPages) http.HandlerFunc {
 	show := a.guarded(access.Read, func(w http.ResponseWriter, r *http.Request) { servePage(read, w, r) })
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := read[r.URL.Path]; ok {

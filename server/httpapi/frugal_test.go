@@ -13,7 +13,6 @@ import (
 	"stint/limiter"
 	"stint/load"
 	"stint/server/httpapi/inline"
-	"stint/server/httpapi/loads"
 )
 
 // posted returns a request with a body of unknown length.
@@ -75,7 +74,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		seeds = append(seeds, repeated(`{"load":0.`, "5", `,"ttl":"5s"}`, 5000, 1<<20-20)...)
 		seeds = append(seeds, repeated(`{"ttl":"`, "5s", `"}`, 5000, 500_000)...)
 		seeds = append(seeds, repeated(`{"`, "x", `"}`, 5000, 1<<20-20)...)
-		a := &loads.API{Gauges: new(load.Gauges), Names: func() []string { return []string{"cpu"} }, MaxBody: MaxBody, Log: slog.New(slog.DiscardHandler)}
+		a := &loadAPI{Gauges: new(load.Gauges), Names: func() []string { return []string{"cpu"} }, MaxBody: MaxBody, Log: slog.New(slog.DiscardHandler)}
 		testkit.Frugal(t, seeds, func(input []byte) {
 			r := posted(input)
 			r.SetPathValue("name", "cpu")

@@ -12,7 +12,6 @@ import (
 	"stint/internal/text"
 	"stint/limiter"
 	"stint/server/httpapi/inline"
-	"stint/server/httpapi/pages"
 )
 
 // MaxBody is the default of the maximum size of a request body, in bytes.
@@ -83,7 +82,7 @@ type Traffic struct {
 	auth      *auth
 	json      http.Handler // handles JSONPath
 	healthy   func() bool  // answers HealthPath
-	pages     pages.Pages  // static pages
+	pages     staticPages  // static pages
 	maxBody   int
 	limits    inline.Cache
 	questions sync.Pool // of *work

@@ -2,45 +2,40 @@ package httpapi
 
 import (
 	"net/http"
-
-	"stint/server/httpapi/pages"
 )
 
-// OpenAPIPath is the path of the OpenAPI description on both listeners.
-const OpenAPIPath = pages.OpenAPIPath
-
 // servePage answers a request for one of the static pages, and reports whether it did.
-func servePage(p pages.Pages, w http.ResponseWriter, r *http.Request) bool {
+func servePage(p staticPages, w http.ResponseWriter, r *http.Request) bool {
 	_, ok := p[r.URL.Path]
 	switch {
 	case !ok:
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		refuse("GET, HEAD")(w, r)
 	default:
-		p.Serve(w, r)
+		p.serve(w, r)
 	}
 	return ok
 }
 
 // trafficPages returns the static pages of the traffic listener.
-func trafficPages(options *TrafficOptions) pages.Pages {
-	paths := []pages.Path{
+func trafficPages(options *TrafficOptions) staticPages {
+	paths := []pagePath{
 		{Method: "POST", Path: CheckPath, Text: "may this request pass? Descriptors, or a limit of your own, as JSON"},
 		{Method: "GET", Path: AuthPath, Text: "the same for a proxy: it asks about the request that it forwards"},
 	}
 	if options.JSON != nil {
-		paths = append(paths, pages.Path{Method: "POST", Path: JSONPath, Text: "Envoy's rate limit service in JSON"})
+		paths = append(paths, pagePath{Method: "POST", Path: JSONPath, Text: "Envoy's rate limit service in JSON"})
 	}
 	if options.Healthy != nil {
-		paths = append(paths, pages.Path{Method: "GET", Path: HealthPath, Text: "200 while calls are taken"})
+		paths = append(paths, pagePath{Method: "GET", Path: HealthPath, Text: "200 while calls are taken"})
 	}
-	return pages.New(options.OpenAPI, "questions of services and proxies", paths,
+	return newPages(options.OpenAPI, "questions of services and proxies", paths,
 		"Metrics, health, inspect and reset are on the admin listener (--admin).")
 }
 
 // adminPages returns the static pages of the admin listener.
-func adminPages(options *AdminOptions) pages.Pages {
-	paths := []pages.Path{
+func adminPages(options *AdminOptions) staticPages {
+	paths := []pagePath{
 		{Method: "GET", Path: "/healthz", Text: "200 while the process lives"},
 		{Method: "GET", Path: "/readyz", Text: "200 while calls are accepted; rules, store, last reload"},
 		{Method: "GET", Path: "/v1/limits", Text: "the limits in force"},
@@ -50,18 +45,18 @@ func adminPages(options *AdminOptions) pages.Pages {
 	}
 	for _, more := range []struct {
 		there bool
-		path  pages.Path
+		path  pagePath
 	}{
-		{options.Metrics != nil, pages.Path{Method: "GET", Path: "/metrics", Text: "for Prometheus"}},
-		{options.Rules != nil, pages.Path{Method: "GET", Path: "/v1/rules", Text: "rules per API"}},
-		{options.Records != nil, pages.Path{Method: "GET", Path: "/v1/records", Text: "subjects, overrides, bans, API keys; /v1/audit"}},
-		{options.Gauges != nil, pages.Path{Method: "GET", Path: "/v1/load", Text: "gauges of load"}},
-		{options.Pprof, pages.Path{Method: "GET", Path: "/debug/pprof/", Text: "profiles"}},
+		{options.Metrics != nil, pagePath{Method: "GET", Path: "/metrics", Text: "for Prometheus"}},
+		{options.Rules != nil, pagePath{Method: "GET", Path: "/v1/rules", Text: "rules per API"}},
+		{options.Records != nil, pagePath{Method: "GET", Path: "/v1/records", Text: "subjects, overrides, bans, API keys; /v1/audit"}},
+		{options.Gauges != nil, pagePath{Method: "GET", Path: "/v1/load", Text: "gauges of load"}},
+		{options.Pprof, pagePath{Method: "GET", Path: "/debug/pprof/", Text: "profiles"}},
 	} {
 		if more.there {
 			paths = append(paths, more.path)
 		}
 	}
-	return pages.New(options.OpenAPI, "for people and monitoring", paths,
+	return newPages(options.OpenAPI, "for people and monitoring", paths,
 		"stint inspect, reset, limits and health ask it from a terminal.")
 }

@@ -12,8 +12,8 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/records"
-	"stint/records/transfer"
 	"stint/records/trail"
+	"stint/records/transfer"
 	"stint/server/access"
 	"stint/server/resource"
 )

@@ -37,7 +37,7 @@ type shown struct {
 }
 
 func show(e records.Entry, now time.Time) shown {
-	s := shown{Fields: transfer.Of(e.Record), Revision: e.Revision, Changed: e.Changed}
+	s := shown{Fields: transfer.FieldsOf(e.Record), Revision: e.Revision, Changed: e.Changed}
 	if until, err := time.Parse(time.RFC3339, s.Until); err == nil {
 		s.Ended = !now.Before(until)
 	}
@@ -155,7 +155,7 @@ type body struct {
 
 // read decodes the body of a request about a record.
 func read(r *http.Request, kind records.Kind) (b body, f *jsonbody.Fault) {
-	names := transfer.Names(kind)
+	names := transfer.FieldNames(kind)
 	if kind == records.Bans {
 		names = append(names, "force")
 	}

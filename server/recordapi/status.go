@@ -7,8 +7,8 @@ import (
 
 	"stint/internal/jsonbody"
 	"stint/records"
-	"stint/records/transfer"
 	"stint/records/trail"
+	"stint/records/transfer"
 	"stint/server/resource"
 )
 

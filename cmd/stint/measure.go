@@ -1,6 +1,4 @@
-// Package measure calls a target from several goroutines at once, and counts and times its
-// decisions.
-package measure
+package main
 
 import (
 	"context"
@@ -13,11 +11,11 @@ import (
 	"time"
 )
 
-// Target decides for a key, a number from 0 on. All workers call it at the same time.
-type Target func(ctx context.Context, key int) (allowed bool, err error)
+// measureTarget decides for a key, a number from 0 on. All workers call it at the same time.
+type measureTarget func(ctx context.Context, key int) (allowed bool, err error)
 
-// Plan is the amount of work of a Run.
-type Plan struct {
+// measurePlan is the amount of work of a run.
+type measurePlan struct {
 	Workers int           // goroutines
 	Keys    int           // number of keys; few are used often and many rarely (Zipf 1.1)
 	For     time.Duration // duration
@@ -28,9 +26,9 @@ type Plan struct {
 	Every uint64
 }
 
-// Run calls ask until the time or the count of the plan is reached.
-func Run(ctx context.Context, p Plan, ask Target) *Result {
-	results, jobs := make([]Result, p.Workers), make([]job, p.Workers)
+// measureRun calls ask until the time or the count of the plan is reached.
+func measureRun(ctx context.Context, p measurePlan, ask measureTarget) *measureResult {
+	results, jobs := make([]measureResult, p.Workers), make([]job, p.Workers)
 	for i := range jobs {
 		jobs[i] = job{ask: ask, keys: draw(uint64(i), p.Keys), most: p.share(uint64(i)), every: p.Every}
 	}
@@ -42,7 +40,7 @@ func Run(ctx context.Context, p Plan, ask Target) *Result {
 		group.Go(func() { results[i].work(ctx, jobs[i]) })
 	}
 	group.Wait()
-	total := &Result{took: time.Since(began), workers: p.Workers}
+	total := &measureResult{took: time.Since(began), workers: p.Workers}
 	for i := range results {
 		total.add(&results[i])
 	}
@@ -50,7 +48,7 @@ func Run(ctx context.Context, p Plan, ask Target) *Result {
 }
 
 // share returns how many decisions worker i makes.
-func (p *Plan) share(i uint64) uint64 {
+func (p *measurePlan) share(i uint64) uint64 {
 	if p.Count == 0 {
 		return math.MaxUint64
 	}
@@ -71,8 +69,8 @@ func draw(seed uint64, keys int) []uint32 {
 	return drawn
 }
 
-// Result has the counts of one worker, or of all.
-type Result struct {
+// measureResult has the counts of one worker, or of all.
+type measureResult struct {
 	workers         int
 	took            time.Duration
 	allowed, denied uint64
@@ -83,7 +81,7 @@ type Result struct {
 }
 
 // Failed returns how many decisions failed, and the error of one of them.
-func (t *Result) Failed() (n uint64, err error) { return t.failed, t.err }
+func (t *measureResult) Failed() (n uint64, err error) { return t.failed, t.err }
 
 const (
 	// bucketBits is the precision of a time: one part in 2^bucketBits.
@@ -93,14 +91,14 @@ const (
 
 // job is the work of one worker.
 type job struct {
-	ask   Target
+	ask   measureTarget
 	keys  []uint32 // used in turn, repeated
 	most  uint64   // most decisions
-	every uint64   // see Plan.Every
+	every uint64   // see measurePlan.Every
 }
 
 // work does a job until it is complete or ctx ends.
-func (t *Result) work(ctx context.Context, j job) {
+func (t *measureResult) work(ctx context.Context, j job) {
 	for n := uint64(0); n < j.most; n++ {
 		var began time.Time
 		if n%j.every == 0 {
@@ -130,7 +128,7 @@ func (t *Result) work(ctx context.Context, j job) {
 	}
 }
 
-func (t *Result) time(d time.Duration) {
+func (t *measureResult) time(d time.Duration) {
 	t.times[bucket(d)]++
 	t.longest = max(t.longest, d)
 }
@@ -155,7 +153,7 @@ func bucketEnd(b int) time.Duration {
 	return time.Duration(uint64(1<<bucketBits|b&(1<<bucketBits-1))+1)<<shift - 1
 }
 
-func (t *Result) add(other *Result) {
+func (t *measureResult) add(other *measureResult) {
 	t.allowed += other.allowed
 	t.denied += other.denied
 	t.failed += other.failed
@@ -169,7 +167,7 @@ func (t *Result) add(other *Result) {
 }
 
 // quantile returns a time that is at least as long as the fraction q of all times.
-func (t *Result) quantile(q float64) time.Duration {
+func (t *measureResult) quantile(q float64) time.Duration {
 	total := uint64(0)
 	for _, n := range t.times {
 		total += n
@@ -184,7 +182,7 @@ func (t *Result) quantile(q float64) time.Duration {
 }
 
 // Print writes the result as a few lines of text.
-func (t *Result) Print(w io.Writer) {
+func (t *measureResult) Print(w io.Writer) {
 	answers := t.allowed + t.denied
 	if answers == 0 {
 		fmt.Fprintln(w, "decisions  none")

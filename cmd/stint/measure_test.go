@@ -1,4 +1,4 @@
-package measure
+package main
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func TestBuckets(t *testing.T) {
 }
 
 func TestQuantile(t *testing.T) {
-	var total Result
+	var total measureResult
 	for i := range 100 {
 		total.time(time.Duration(i+1) * time.Millisecond)
 	}
@@ -50,14 +50,14 @@ func TestWork(t *testing.T) {
 		}
 		return n%2 == 0, nil
 	}
-	var total Result
+	var total measureResult
 	total.work(t.Context(), job{ask: ask, keys: []uint32{7}, most: 6, every: 1})
 	if total.allowed != 2 || total.denied != 2 || total.failed != 2 || total.err == nil {
 		t.Errorf("allowed %d, denied %d, failed %d (%v); want 2, 2, 2", total.allowed, total.denied, total.failed, total.err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	var none Result
+	var none measureResult
 	none.work(ended, job{ask: ask, keys: []uint32{7}, most: 6, every: 64})
 	if none.allowed+none.denied+none.failed != 0 {
 		t.Error("asked although the time was up")

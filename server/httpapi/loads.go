@@ -1,5 +1,4 @@
-// Package loads shows and sets the gauges of load: /v1/load and /v1/load/NAME.
-package loads
+package httpapi
 
 import (
 	"encoding/json"
@@ -18,8 +17,8 @@ import (
 	"stint/server/httpapi/inline"
 )
 
-// API handles the requests. Its fields must not be changed after the first one.
-type API struct {
+// loadAPI handles the requests. Its fields must not be changed after the first one.
+type loadAPI struct {
 	Gauges  *load.Gauges
 	Names   func() []string // names of the gauges that the current rules use
 	MaxBody int             // maximum size of a body in bytes
@@ -53,7 +52,7 @@ const (
 )
 
 // List returns all gauges that rules use.
-func (a *API) List(w http.ResponseWriter, _ *http.Request) {
+func (a *loadAPI) List(w http.ResponseWriter, _ *http.Request) {
 	answer := loadsAnswer{Gauges: []loadAnswer{}}
 	for _, name := range a.Names() {
 		answer.Gauges = append(answer.Gauges, a.gauge(name))
@@ -62,7 +61,7 @@ func (a *API) List(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Show returns the gauge that the path names.
-func (a *API) Show(w http.ResponseWriter, r *http.Request) {
+func (a *loadAPI) Show(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if f := a.checkGauge(name); f != nil {
 		f.Write(w)
@@ -72,7 +71,7 @@ func (a *API) Show(w http.ResponseWriter, r *http.Request) {
 }
 
 // Set sets the gauge that the path names.
-func (a *API) Set(w http.ResponseWriter, r *http.Request) {
+func (a *loadAPI) Set(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	f := a.checkGauge(name)
 	if f == nil {
@@ -87,7 +86,7 @@ func (a *API) Set(w http.ResponseWriter, r *http.Request) {
 }
 
 // gauge returns the value of a gauge.
-func (a *API) gauge(name string) loadAnswer {
+func (a *loadAPI) gauge(name string) loadAnswer {
 	answer := loadAnswer{Gauge: name}
 	if value, fresh := a.Gauges.Load(name); fresh {
 		answer.Load = &value
@@ -97,7 +96,7 @@ func (a *API) gauge(name string) loadAnswer {
 
 // checkGauge refuses a name that no rule uses: it is probably misspelled, and setting it would have
 // no effect.
-func (a *API) checkGauge(name string) *jsonbody.Fault {
+func (a *loadAPI) checkGauge(name string) *jsonbody.Fault {
 	known := a.Names()
 	if slices.Contains(known, name) {
 		return nil
@@ -114,7 +113,7 @@ func (a *API) checkGauge(name string) *jsonbody.Fault {
 }
 
 // readLoad decodes the body and sets the gauge.
-func (a *API) readLoad(r *http.Request, name string) *jsonbody.Fault {
+func (a *loadAPI) readLoad(r *http.Request, name string) *jsonbody.Fault {
 	if f := jsonbody.CheckType(r.Header.Get("Content-Type")); f != nil {
 		return f
 	}

@@ -1,0 +1,132 @@
+package dbfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/records/replication"
+)
+
+const (
+	// lockWait is how long Open waits for another process to close the file, such as a service that
+	// is being replaced.
+	lockWait = 2 * time.Second
+
+	// formatNow is the version of the file format that this program writes.
+	formatNow = 1
+)
+
+// About is the bucket of what is known of the file itself, such as its revision.
+var About = []byte("stint records")
+
+// Keys in the bucket About.
+var (
+	FormatKey   = []byte("format")
+	RevisionKey = []byte("revision")
+)
+
+// Open opens the file of records with these buckets, of which About is one, or creates it in an existing
+// folder. It checks that the file has all of them, in a format that this program reads. The error is a
+// [*Fault].
+func Open(path string, buckets [][]byte) (*bolt.DB, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &Fault{Problem: "not a file", Hint: "name a file of its own for the records"}
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		return nil, Opening(err)
+	}
+	err = Guard(func() error { return prepare(db, path, buckets) }, func(how string) error { return Damaged(how) })
+	if err != nil {
+		_ = db.Close() // the file is unusable anyway
+		return nil, Opening(err)
+	}
+	return db, nil
+}
+
+// prepare checks that the file is a file of records; it initializes a new file.
+func prepare(db *bolt.DB, path string, buckets [][]byte) error {
+	var fresh bool
+	err := db.View(func(tx *bolt.Tx) error {
+		if err := whole(tx, path); err != nil {
+			return err
+		}
+		if name, _ := tx.Cursor().First(); name == nil {
+			fresh = true
+			return nil
+		}
+		return Check(tx, buckets)
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	if err := db.Update(func(tx *bolt.Tx) error { return Initialize(tx, buckets) }); err != nil {
+		return Writing(err)
+	}
+	return nil
+}
+
+// whole checks that the file has its full length; otherwise missing data would be noticed only when
+// it is read.
+func whole(tx *bolt.Tx, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() < tx.Size() {
+		return Damaged(fmt.Sprintf("%d bytes are there of %d", info.Size(), tx.Size()))
+	}
+	return nil
+}
+
+// Check checks that the file has all parts, in a format that this program reads. The error is a
+// [*Fault].
+func Check(tx *bolt.Tx, buckets [][]byte) error {
+	about := tx.Bucket(About)
+	if about == nil {
+		return &Fault{Problem: "a database, but none of records", Hint: "name another file; this one belongs to another program"}
+	}
+	format := about.Get(FormatKey)
+	if len(format) == 1 && format[0] > formatNow {
+		return &Fault{Problem: "written by a later version of stint", Hint: "start that version, or name another file"}
+	}
+	if !bytes.Equal(format, []byte{formatNow}) {
+		return Damaged("the version of its format is missing")
+	}
+	for _, name := range buckets {
+		if tx.Bucket(name) == nil {
+			return Damaged(fmt.Sprintf("the part %q is missing", name))
+		}
+	}
+	if len(about.Get(RevisionKey)) != 8 {
+		return Damaged("the revision is missing")
+	}
+	return nil
+}
+
+// Initialize makes an empty file with these buckets.
+func Initialize(tx *bolt.Tx, buckets [][]byte) error {
+	for _, name := range buckets {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	if err := tx.Bucket(About).Put(RevisionKey, make([]byte, 8)); err != nil {
+		return err
+	}
+	return tx.Bucket(About).Put(FormatKey, []byte{formatNow})
+}
+
+// Revision returns the revision of the last change; 0 for a new file.
+func Revision(tx *bolt.Tx) uint64 { return binary.BigEndian.Uint64(tx.Bucket(About).Get(RevisionKey)) }
+
+// NextRevision gives the file its next revision, and returns it.
+func NextRevision(tx *replication.Tx) (uint64, error) {
+	revision := Revision(tx.Tx) + 1
+	return revision, tx.Bucket(About).Put(RevisionKey, binary.BigEndian.AppendUint64(nil, revision))
+}
