@@ -36,7 +36,6 @@ import (
 	"os/signal"
 	"path/filepath"
 
-	"stint/cmd/stint/admin"
 	"stint/cmd/stint/cli"
 	"stint/internal/strictyaml"
 )
@@ -80,7 +79,7 @@ func arguments(args []string) []string {
 // commands returns the commands in the order in which help lists them.
 func commands() []cli.Command {
 	all := []cli.Command{serveCommand(), checkCommand(), replayCommand(), benchCommand()}
-	return append(append(all, admin.Commands()...), tokenCommand(), versionCommand())
+	return append(append(all, cli.AdminCommands()...), tokenCommand(), versionCommand())
 }
 
 // run runs the command and returns the exit status.

@@ -61,11 +61,11 @@ var decoders = map[string]string{
 	"store/memory/snapshot_load.go":      "a file that this program wrote",
 	"store/redis/connect/url.go":         "a setting",
 	"cmd/stint/bench.go":                 "answers of the service that the user measures",
-	"cmd/stint/admin/admin.go":           "at most 64 MiB of a service that the user names",
-	"cmd/stint/admin/show.go":            "at most 64 MiB of a service that the user names",
-	"cmd/stint/admin/audit.go":           "at most 64 MiB of a service that the user names",
-	"cmd/stint/admin/transfer.go":        "at most 64 MiB of a service that the user names",
-	"cmd/stint/admin/key.go":             "a file of the user",
+	"cmd/stint/cli/admin.go":             "at most 64 MiB of a service that the user names",
+	"cmd/stint/cli/show.go":              "at most 64 MiB of a service that the user names",
+	"cmd/stint/cli/audit.go":             "at most 64 MiB of a service that the user names",
+	"cmd/stint/cli/transfer.go":          "at most 64 MiB of a service that the user names",
+	"cmd/stint/cli/key.go":               "a file of the user",
 }
 
 // decoding are the calls that decode bytes, by package; "" is any package.

@@ -110,12 +110,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"cmd/stint/cli"},
-		[]string{"app/settings", "internal/..."},
-		"what all commands share knows none of them",
-	},
-	{
-		[]string{"cmd/stint/admin"},
-		[]string{"cmd/stint/cli", "app/settings", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
+		[]string{"app/settings", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
 		"a command over the admin API asks a service; alone it can only verify a file of records",
 	},
 	{

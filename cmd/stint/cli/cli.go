@@ -1,5 +1,5 @@
-// Package cli has what the commands of stint share: their streams, their errors with hints, and how
-// they read flags.
+// Package cli has the commands of stint that call the admin API of a service, and what all commands share:
+// their streams, their errors with hints, and how they read flags.
 package cli
 
 import (

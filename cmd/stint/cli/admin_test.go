@@ -1,4 +1,4 @@
-package admin
+package cli
 
 import (
 	"context"
@@ -7,13 +7,11 @@ import (
 	"io"
 	"strings"
 	"testing"
-
-	"stint/cmd/stint/cli"
 )
 
 // Every command over the admin API says which role it needs, and shows an example.
 func TestHelp(t *testing.T) {
-	for _, c := range Commands() {
+	for _, c := range AdminCommands() {
 		_, role, found := strings.Cut(c.Text, "The role of the token must be ")
 		if !found || !strings.Contains(role, "read") && !strings.Contains(role, "support") && !strings.Contains(role, "write") {
 			t.Errorf("%s: the help names no role: %s", c.Name, c.Text)
@@ -29,9 +27,9 @@ func TestHelp(t *testing.T) {
 
 // Wrong use is refused before anybody is asked, and has a hint.
 func TestWrongUse(t *testing.T) {
-	for _, c := range Commands() {
-		var usage *cli.UsageError
-		err := c.Run(context.Background(), cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, []string{"--nonsense"})
+	for _, c := range AdminCommands() {
+		var usage *UsageError
+		err := c.Run(context.Background(), Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, []string{"--nonsense"})
 		if !errors.As(err, &usage) || usage.Hint == "" {
 			t.Errorf("%s: %v", c.Name, err)
 		}

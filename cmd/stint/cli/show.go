@@ -1,4 +1,4 @@
-package admin
+package cli
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"stint/cmd/stint/cli"
 )
 
 // shownLimit has the numbers of a limit as the admin API writes them.
@@ -31,7 +29,7 @@ func (l *shownLimit) String() string {
 	return text
 }
 
-func runInspect(ctx context.Context, s cli.Streams, args []string) error {
+func runInspect(ctx context.Context, s Streams, args []string) error {
 	var answer struct {
 		Limits []struct {
 			Rule         string
@@ -71,7 +69,7 @@ func runInspect(ctx context.Context, s cli.Streams, args []string) error {
 	})
 }
 
-func runReset(ctx context.Context, s cli.Streams, args []string) error {
+func runReset(ctx context.Context, s Streams, args []string) error {
 	var answer struct{ Limits []struct{ Rule string } }
 	return aboutKey(ctx, s, "reset", args, &answer, func(w io.Writer) {
 		if len(answer.Limits) == 0 {
@@ -92,10 +90,10 @@ func orDash(name string) string {
 
 // aboutKey runs a command about a key. It prints the response body as it is, or decodes it into
 // answer and calls show.
-func aboutKey(ctx context.Context, s cli.Streams, name string, args []string, answer any, show func(io.Writer)) error {
+func aboutKey(ctx context.Context, s Streams, name string, args []string, answer any, show func(io.Writer)) error {
 	var c adminCall
 	flags := c.keyFlags(name)
-	if err := cli.Parse(flags, args); err != nil {
+	if err := Parse(flags, args); err != nil {
 		return err
 	}
 	body, err := c.question(s, flags.Args())
@@ -116,17 +114,17 @@ func (c *adminCall) show(out io.Writer, text []byte, answer any, show func(io.Wr
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return cli.Refuse("cannot decode the answer of the service: "+err.Error(), "use --json to print it unchanged")
+		return Refuse("cannot decode the answer of the service: "+err.Error(), "use --json to print it unchanged")
 	}
 	w := columns(out)
 	show(w)
 	return w.Flush()
 }
 
-func runLimits(ctx context.Context, s cli.Streams, args []string) error {
+func runLimits(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	flags := c.flagSet("limits")
-	if err := cli.Parse(flags, args); err != nil {
+	if err := Parse(flags, args); err != nil {
 		return err
 	}
 	if err := noArguments(flags); err != nil {
@@ -166,10 +164,10 @@ func runLimits(ctx context.Context, s cli.Streams, args []string) error {
 	})
 }
 
-func runHealth(ctx context.Context, s cli.Streams, args []string) error {
+func runHealth(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	flags := c.flagSet("health")
-	if err := cli.Parse(flags, args); err != nil {
+	if err := Parse(flags, args); err != nil {
 		return err
 	}
 	if err := noArguments(flags); err != nil {
@@ -205,7 +203,7 @@ func runHealth(ctx context.Context, s cli.Streams, args []string) error {
 		fmt.Fprintf(w, "store\t%s\t%s\n", answer.Store.Kind, answer.Store.Error)
 	})
 	if err == nil && status != http.StatusOK {
-		return cli.ErrFaults // the problem is already printed
+		return ErrFaults // the problem is already printed
 	}
 	return err
 }

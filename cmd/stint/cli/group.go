@@ -1,4 +1,4 @@
-package admin
+package cli
 
 import (
 	"context"
@@ -7,29 +7,28 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"stint/cmd/stint/cli"
 	"stint/internal/strictyaml"
 )
 
 // verb is one of the commands behind a name, such as create of stint keys.
 type verb struct {
 	name, summary string
-	run           func(ctx context.Context, s cli.Streams, args []string) error
+	run           func(ctx context.Context, s Streams, args []string) error
 	flags         flagger
 }
 
 // group returns the command of a name with several verbs.
-func group(name, summary, text string, verbs ...verb) cli.Command {
+func group(name, summary, text string, verbs ...verb) Command {
 	var names []string
 	for _, v := range verbs {
 		names = append(names, v.name)
 	}
-	return cli.Command{
+	return Command{
 		Name: name, Args: "COMMAND [flags]", Summary: summary, Text: text,
-		Run: func(ctx context.Context, s cli.Streams, args []string) error {
+		Run: func(ctx context.Context, s Streams, args []string) error {
 			const see = "see stint help "
 			if len(args) == 0 {
-				return cli.Usage(name+" needs one of "+strings.Join(names, ", "), see+name)
+				return Usage(name+" needs one of "+strings.Join(names, ", "), see+name)
 			}
 			i := slices.Index(names, args[0])
 			if i < 0 {
@@ -37,7 +36,7 @@ func group(name, summary, text string, verbs ...verb) cli.Command {
 				if near := strictyaml.Nearest(args[0], names); near != "" {
 					hint = "is stint " + name + " " + near + " meant? See stint help " + name
 				}
-				return cli.Usage("unknown command \""+name+" "+args[0]+"\"", hint)
+				return Usage("unknown command \""+name+" "+args[0]+"\"", hint)
 			}
 			return verbs[i].run(ctx, s, args[1:])
 		},
@@ -56,11 +55,11 @@ func group(name, summary, text string, verbs ...verb) cli.Command {
 						own.AddFlag(f)
 					}
 				})
-				if b.WriteString(own.FlagUsagesWrapped(cli.HelpWidth)); !own.HasFlags() {
+				if b.WriteString(own.FlagUsagesWrapped(HelpWidth)); !own.HasFlags() {
 					b.WriteString("      none\n")
 				}
 			}
-			b.WriteString("\n  of all of them:\n" + new(adminCall).flagSet("").FlagUsagesWrapped(cli.HelpWidth))
+			b.WriteString("\n  of all of them:\n" + new(adminCall).flagSet("").FlagUsagesWrapped(HelpWidth))
 			return b.String()
 		},
 	}

@@ -1,4 +1,4 @@
-package admin
+package cli
 
 import (
 	"context"
@@ -15,14 +15,13 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"stint/cmd/stint/cli"
 	"stint/internal/text"
 	"stint/records"
 	"stint/records/trail"
 	"stint/server/access"
 )
 
-func auditCommand() cli.Command {
+func auditCommand() Command {
 	return group("audit", "show and verify who changed what",
 		`Shows who changed or reset what, from where and why, newest first; or verifies that no entry of the
 audit trail was changed, removed or added later.
@@ -66,7 +65,7 @@ func (o *auditOptions) verifyFlags(c *adminCall, name string) *pflag.FlagSet {
 	return flags
 }
 
-func runAuditShow(ctx context.Context, s cli.Streams, args []string) error {
+func runAuditShow(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o auditOptions
 	if err := prepare(o.showFlags(&c, "audit show"), args, 0, "", ""); err != nil {
@@ -150,7 +149,7 @@ func fieldsOf(object json.RawMessage) map[string]string {
 	return fields
 }
 
-func runAuditVerify(ctx context.Context, s cli.Streams, args []string) error {
+func runAuditVerify(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o auditOptions
 	if err := prepare(o.verifyFlags(&c, "audit verify"), args, 0, "", ""); err != nil {
@@ -171,7 +170,7 @@ func runAuditVerify(ctx context.Context, s cli.Streams, args []string) error {
 		trail.Report
 	}
 	if err := json.Unmarshal(answer, &report); err != nil {
-		return cli.Refuse("cannot decode the answer of the service: "+err.Error(), "use --json to print it unchanged")
+		return Refuse("cannot decode the answer of the service: "+err.Error(), "use --json to print it unchanged")
 	}
 	err = c.show(s.Out, answer, &report, func(w io.Writer) {
 		switch {
@@ -185,7 +184,7 @@ func runAuditVerify(ctx context.Context, s cli.Streams, args []string) error {
 		fmt.Fprintf(w, "whole\tentries %d to %d, texts of %d erased\nhead\t%s\n", report.First, report.Head.Number, report.Erased, report.Head)
 	})
 	if err == nil && !report.Whole {
-		return cli.ErrFaults // the place is already printed
+		return ErrFaults // the place is already printed
 	}
 	return err
 }
@@ -196,12 +195,12 @@ func (o *auditOptions) verifyFile(ctx context.Context) ([]byte, error) {
 	if o.head != "" {
 		head, err := trail.ParseHead(o.head)
 		if err != nil {
-			return nil, cli.Usage("--head: "+err.Error(), "write it as verify prints it")
+			return nil, Usage("--head: "+err.Error(), "write it as verify prints it")
 		}
 		known = append(known, head)
 	}
 	if _, err := os.Stat(o.file); err != nil {
-		return nil, cli.Refuse("--file: "+err.Error(), "name a file of records")
+		return nil, Refuse("--file: "+err.Error(), "name a file of records")
 	}
 	file, err := records.Open(o.file, records.Options{})
 	if err != nil {
@@ -221,7 +220,7 @@ func (o *auditOptions) verifyFile(ctx context.Context) ([]byte, error) {
 // recordsError returns the error for one of a file of records.
 func recordsError(err error) error {
 	if fault, ok := errors.AsType[*records.Error](err); ok {
-		return cli.Refuse(fault.Error(), fault.Hint)
+		return Refuse(fault.Error(), fault.Hint)
 	}
 	return err
 }

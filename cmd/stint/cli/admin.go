@@ -1,5 +1,4 @@
-// Package admin has the commands of stint that call the admin API of a service.
-package admin
+package cli
 
 import (
 	"bytes"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"stint/cmd/stint/cli"
 	"stint/server/access"
 )
 
@@ -40,11 +38,11 @@ func adminTextFor(role access.Role) string { return adminTextOf(role.String() + 
 // adminTextOf returns adminText for a command that needs several roles.
 func adminTextOf(roles string) string { return fmt.Sprintf(adminText, roles) }
 
-// Commands returns the commands over the admin API.
-func Commands() []cli.Command { return append(limitCommands(), recordCommands()...) }
+// AdminCommands returns the commands over the admin API.
+func AdminCommands() []Command { return append(limitCommands(), recordCommands()...) }
 
-func limitCommands() []cli.Command {
-	return []cli.Command{
+func limitCommands() []Command {
+	return []Command{
 		{
 			Name: "inspect", Args: "[flags] KEY=VALUE...", Summary: "show how much a key has used", Run: runInspect, Flags: keyFlagsText("inspect"),
 			Text: "Shows the limits that apply to a descriptor and how much of each its key has used.\nIt charges nothing.\n" +
@@ -100,11 +98,11 @@ func (c *adminCall) keyFlags(name string) *pflag.FlagSet {
 }
 
 func adminFlagsText(name string) func() string {
-	return func() string { return new(adminCall).flagSet(name).FlagUsagesWrapped(cli.HelpWidth) }
+	return func() string { return new(adminCall).flagSet(name).FlagUsagesWrapped(HelpWidth) }
 }
 
 func keyFlagsText(name string) func() string {
-	return func() string { return new(adminCall).keyFlags(name).FlagUsagesWrapped(cli.HelpWidth) }
+	return func() string { return new(adminCall).keyFlags(name).FlagUsagesWrapped(HelpWidth) }
 }
 
 // maxAnswer is the most bytes read from a response body.
@@ -142,7 +140,7 @@ func (c *adminCall) open(ctx context.Context, q call) (*reply, error) {
 	r, err := http.NewRequestWithContext(ctx, q.method, to.base+q.path, q.body)
 	if err != nil {
 		cancel()
-		return nil, cli.Usage("--admin: "+to.name+" is not an address", "write host:port, https://host:port or unix:PATH")
+		return nil, Usage("--admin: "+to.name+" is not an address", "write host:port, https://host:port or unix:PATH")
 	}
 	for name, value := range q.header {
 		if value != "" {
@@ -179,7 +177,7 @@ func (c *adminCall) read(ctx context.Context, q call) (int, []byte, error) {
 }
 
 func endedEarly(err error) error {
-	return cli.Refuse("the service ended its answer early: "+err.Error(), "try again")
+	return Refuse("the service ended its answer early: "+err.Error(), "try again")
 }
 
 // ask asks for a path and returns the status and the body of the response.
@@ -203,7 +201,7 @@ func (c *adminCall) bearer() (string, error) {
 	}
 	token, err := os.ReadFile(file)
 	if err != nil {
-		return "", cli.Refuse("cannot read the token: "+err.Error(), "name a file with the token")
+		return "", Refuse("cannot read the token: "+err.Error(), "name a file with the token")
 	}
 	return strings.TrimSpace(string(token)), nil
 }
@@ -227,13 +225,13 @@ func refused(status int, text []byte) error {
 		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // error text of net/http
 			hint = "it uses TLS: write https://HOST:PORT, or give --admin-ca FILE"
 		}
-		return cli.Refuse(fmt.Sprintf("the service answered %d %s", status, http.StatusText(status)), hint)
+		return Refuse(fmt.Sprintf("the service answered %d %s", status, http.StatusText(status)), hint)
 	}
 	problem, hint, _ := strings.Cut(e.Error.Message, "; ")
 	if status == http.StatusUnauthorized {
 		hint = "give --admin-token-file FILE, or STINT_ADMIN_TOKEN in the environment"
 	}
-	return cli.Refuse(fmt.Sprintf("the service answered %d: %s", status, problem), hint)
+	return Refuse(fmt.Sprintf("the service answered %d: %s", status, problem), hint)
 }
 
 // checkBody is the JSON body of a check.
@@ -252,26 +250,26 @@ type entry struct {
 }
 
 // question returns the request body of a command about a key.
-func (c *adminCall) question(s cli.Streams, args []string) ([]byte, error) {
+func (c *adminCall) question(s Streams, args []string) ([]byte, error) {
 	switch {
 	case c.body != "" && (len(args) > 0 || c.domain != ""):
-		return nil, cli.Usage("--body is given together with KEY=VALUE or --domain", "give only one of them")
+		return nil, Usage("--body is given together with KEY=VALUE or --domain", "give only one of them")
 	case c.body == "-":
 		return io.ReadAll(io.LimitReader(s.In, maxAnswer))
 	case c.body != "":
 		text, err := os.ReadFile(c.body)
 		if err != nil {
-			return nil, cli.Refuse("cannot read the body: "+err.Error(), "name a file, or - for standard input")
+			return nil, Refuse("cannot read the body: "+err.Error(), "name a file, or - for standard input")
 		}
 		return text, nil
 	case len(args) == 0 || c.domain == "":
-		return nil, cli.Usage("a domain and a KEY=VALUE are needed", "write for example --domain api user=42, or --body FILE")
+		return nil, Usage("a domain and a KEY=VALUE are needed", "write for example --domain api user=42, or --body FILE")
 	}
 	d := descriptor{}
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" {
-			return nil, cli.Usage(fmt.Sprintf("%q is not KEY=VALUE", arg), "write for example user=42; user= for an empty value")
+			return nil, Usage(fmt.Sprintf("%q is not KEY=VALUE", arg), "write for example user=42; user= for an empty value")
 		}
 		d.Entries = append(d.Entries, entry{key, value})
 	}
@@ -281,7 +279,7 @@ func (c *adminCall) question(s cli.Streams, args []string) ([]byte, error) {
 // noArguments returns an error if any argument follows the flags.
 func noArguments(flags *pflag.FlagSet) error {
 	if flags.NArg() > 0 {
-		return cli.Usage(flags.Name()+" takes flags only, not "+flags.Arg(0), "see stint help "+flags.Name())
+		return Usage(flags.Name()+" takes flags only, not "+flags.Arg(0), "see stint help "+flags.Name())
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package admin
+package cli
 
 import (
 	"context"
@@ -13,14 +13,13 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"stint/cmd/stint/cli"
 	"stint/records/trail"
 )
 
 // transferTimeout is the time limit of an import or an export.
 const transferTimeout = 10 * time.Minute
 
-func recordsCommand() cli.Command {
+func recordsCommand() Command {
 	return group("records", "import, export and erase records",
 		`Records are subjects (clients with their plans), overrides, bans and API keys. status shows how many
 there are, their revision, and which nodes have which. import and export read and write all of them
@@ -75,14 +74,14 @@ func (o *transferOptions) formatOf(name string) (string, error) {
 	case o.format == "csv", o.format == "jsonl":
 		return o.format, nil
 	case o.format != "":
-		return "", cli.Usage("--format "+o.format+": no such format", "write csv or jsonl")
+		return "", Usage("--format "+o.format+": no such format", "write csv or jsonl")
 	case strings.HasSuffix(name, ".csv"):
 		return "csv", nil
 	}
 	return "jsonl", nil
 }
 
-func runImport(ctx context.Context, s cli.Streams, args []string) error {
+func runImport(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o transferOptions
 	flags := o.importFlags(&c, "records import")
@@ -93,7 +92,7 @@ func runImport(ctx context.Context, s cli.Streams, args []string) error {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return cli.Refuse("cannot read the records: "+err.Error(), "name a file, or - for standard input")
+			return Refuse("cannot read the records: "+err.Error(), "name a file, or - for standard input")
 		}
 		defer func() { _ = file.Close() }() // it is only read
 		in = file
@@ -152,11 +151,11 @@ func (a *importAnswer) print(w io.Writer) {
 	}
 }
 
-func runExport(ctx context.Context, s cli.Streams, args []string) (err error) {
+func runExport(ctx context.Context, s Streams, args []string) (err error) {
 	var c adminCall
 	var o transferOptions
 	flags := o.exportFlags(&c, "records export")
-	if err := cli.Parse(flags, args); err != nil {
+	if err := Parse(flags, args); err != nil {
 		return err
 	}
 	format, err := o.formatOf(o.out)
@@ -166,7 +165,7 @@ func runExport(ctx context.Context, s cli.Streams, args []string) (err error) {
 	path := "/v1/records/export?" + query("kind", o.kind, "format", format)
 	switch {
 	case flags.NArg() > 1, flags.NArg() == 1 && o.kind+o.format != "":
-		return cli.Usage("records export takes one subject, or --kind and --format", "write for example stint records export user=42")
+		return Usage("records export takes one subject, or --kind and --format", "write for example stint records export user=42")
 	case flags.NArg() == 1:
 		path = subjectPath(flags.Arg(0), "export")
 	}
@@ -189,14 +188,14 @@ func runExport(ctx context.Context, s cli.Streams, args []string) (err error) {
 	part := o.out + ".part"
 	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return cli.Refuse("cannot write the records: "+err.Error(), "name a file in a folder where you may write")
+		return Refuse("cannot write the records: "+err.Error(), "name a file in a folder where you may write")
 	}
 	if err := save(file, answer.body); err != nil {
 		_, _ = file.Close(), os.Remove(part) // err is what went wrong
 		return err
 	}
 	if err := file.Close(); err != nil {
-		return cli.Refuse("cannot write the records: "+err.Error(), "check the disk")
+		return Refuse("cannot write the records: "+err.Error(), "check the disk")
 	}
 	return os.Rename(part, o.out)
 }
@@ -204,7 +203,7 @@ func runExport(ctx context.Context, s cli.Streams, args []string) (err error) {
 // save copies an export.
 func save(to io.Writer, from io.Reader) error {
 	if _, err := io.Copy(to, from); err != nil {
-		return cli.Refuse("the export is not whole: "+err.Error(), "try again")
+		return Refuse("the export is not whole: "+err.Error(), "try again")
 	}
 	return nil
 }
@@ -213,7 +212,7 @@ func subjectPath(subject, verb string) string {
 	return "/v1/subjects/" + url.PathEscape(subject) + "/" + verb
 }
 
-func runErase(ctx context.Context, s cli.Streams, args []string) error {
+func runErase(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	flags := c.flagSet("records erase")
 	if err := prepare(flags, args, 1, "one subject", "stint records erase user=42"); err != nil {
@@ -229,7 +228,7 @@ func runErase(ctx context.Context, s cli.Streams, args []string) error {
 	})
 }
 
-func runRecordsShow(ctx context.Context, s cli.Streams, args []string) error {
+func runRecordsShow(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	flags := c.flagSet("records show")
 	if err := prepare(flags, args, 1, "one subject", "stint records show user=42"); err != nil {
@@ -261,7 +260,7 @@ func runRecordsShow(ctx context.Context, s cli.Streams, args []string) error {
 	})
 }
 
-func runRecordsStatus(ctx context.Context, s cli.Streams, args []string) error {
+func runRecordsStatus(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	if err := prepare(c.flagSet("records status"), args, 0, "", ""); err != nil {
 		return err

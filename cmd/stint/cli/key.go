@@ -1,4 +1,4 @@
-package admin
+package cli
 
 import (
 	"context"
@@ -11,11 +11,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"stint/cmd/stint/cli"
 	"stint/records/apikey"
 )
 
-func keysCommand() cli.Command {
+func keysCommand() Command {
 	return group("keys", "make, list and revoke API keys of clients",
 		`Makes API keys for clients, lists them, and ends them. The service stores only the SHA-256 of a key:
 create and replace print the key itself, once.
@@ -69,14 +68,14 @@ func (o *keyOptions) revokeFlags(c *adminCall, name string) *pflag.FlagSet {
 }
 
 // hash returns the hash of the key that the arguments name.
-func (o *keyOptions) hash(s cli.Streams, flags *pflag.FlagSet) (string, error) {
+func (o *keyOptions) hash(s Streams, flags *pflag.FlagSet) (string, error) {
 	const example = "name it by the first 8 digits of its hash, as stint keys list shows them"
 	switch {
 	case o.file == "" && flags.NArg() != 1, o.file != "" && flags.NArg() > 0:
-		return "", cli.Usage(flags.Name()+" takes one key", example+", or give --key-file FILE")
+		return "", Usage(flags.Name()+" takes one key", example+", or give --key-file FILE")
 	case o.file == "":
 		if _, err := apikey.Parse(flags.Arg(0)); err == nil {
-			return "", cli.Usage("the key itself is an argument, where other users of this machine can read it", "give --key-file, or "+example)
+			return "", Usage("the key itself is an argument, where other users of this machine can read it", "give --key-file, or "+example)
 		}
 		return flags.Arg(0), nil
 	}
@@ -84,24 +83,24 @@ func (o *keyOptions) hash(s cli.Streams, flags *pflag.FlagSet) (string, error) {
 	if o.file != "-" {
 		file, err := os.Open(o.file)
 		if err != nil {
-			return "", cli.Refuse("cannot read the key: "+err.Error(), "name a file with the key")
+			return "", Refuse("cannot read the key: "+err.Error(), "name a file with the key")
 		}
 		defer func() { _ = file.Close() }() // it is only read
 		in = file
 	}
 	text, err := io.ReadAll(io.LimitReader(in, 4<<10))
 	if err != nil {
-		return "", cli.Refuse("cannot read the key: "+err.Error(), "name a file with the key")
+		return "", Refuse("cannot read the key: "+err.Error(), "name a file with the key")
 	}
 	key, err := apikey.Parse(strings.TrimSpace(string(text)))
 	if err != nil {
-		return "", cli.Refuse(err.Error(), "the file must have one key and nothing else")
+		return "", Refuse(err.Error(), "the file must have one key and nothing else")
 	}
 	return key.Hash().String(), nil
 }
 
 // printKey prints a new key.
-func printKey(c *adminCall, s cli.Streams, text []byte) error {
+func printKey(c *adminCall, s Streams, text []byte) error {
 	var r record
 	return c.show(s.Out, text, &r, func(w io.Writer) {
 		key := r.Key + "  (shown once)"
@@ -115,14 +114,14 @@ func printKey(c *adminCall, s cli.Streams, text []byte) error {
 	})
 }
 
-func runKeyCreate(ctx context.Context, s cli.Streams, args []string) error {
+func runKeyCreate(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o keyOptions
 	if err := prepare(o.createFlags(&c, "keys create"), args, 0, "", ""); err != nil {
 		return err
 	}
 	if o.subject == "" {
-		return cli.Usage("--subject is missing", "write for example stint keys create --subject user=42")
+		return Usage("--subject is missing", "write for example stint keys create --subject user=42")
 	}
 	text, err := c.change(ctx, http.MethodPost, "/v1/keys", o.body("subject", o.subject), "")
 	if err != nil {
@@ -142,11 +141,11 @@ func (o *keyOptions) body(field, value string) map[string]string {
 	return body
 }
 
-func runKeyReplace(ctx context.Context, s cli.Streams, args []string) error {
+func runKeyReplace(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o keyOptions
 	flags := o.replaceFlags(&c, "keys replace")
-	if err := cli.Parse(flags, args); err != nil {
+	if err := Parse(flags, args); err != nil {
 		return err
 	}
 	hash, err := o.hash(s, flags)
@@ -160,11 +159,11 @@ func runKeyReplace(ctx context.Context, s cli.Streams, args []string) error {
 	return printKey(&c, s, text)
 }
 
-func runKeyRevoke(ctx context.Context, s cli.Streams, args []string) error {
+func runKeyRevoke(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o keyOptions
 	flags := o.revokeFlags(&c, "keys revoke")
-	if err := cli.Parse(flags, args); err != nil {
+	if err := Parse(flags, args); err != nil {
 		return err
 	}
 	hash, err := o.hash(s, flags)
@@ -177,7 +176,7 @@ func runKeyRevoke(ctx context.Context, s cli.Streams, args []string) error {
 	return c.done(s.Out, "revoked: "+hash)
 }
 
-func runKeyList(ctx context.Context, s cli.Streams, args []string) error {
+func runKeyList(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o listOptions
 	if err := prepare(o.subjectFlags(&c, "keys list"), args, 0, "", ""); err != nil {

@@ -1,4 +1,4 @@
-package admin
+package cli
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"stint/cmd/stint/cli"
 	"stint/server/access"
 )
 
@@ -23,8 +22,8 @@ const untilText = `
 --why is kept in the audit trail, where stint audit show finds it.
 `
 
-func recordCommands() []cli.Command {
-	return []cli.Command{
+func recordCommands() []Command {
+	return []Command{
 		{
 			Name: "ban", Args: "[flags] WHO", Summary: "deny all requests of a client", Run: runBan, Flags: flagsText(new(banOptions).flags),
 			Text: "Denies all requests of a subject such as user=42, of an address or of a network. Without --until it\nstays until stint unban.\n\n" +
@@ -57,19 +56,19 @@ type flagger func(c *adminCall, name string) *pflag.FlagSet
 
 // flagsText returns the help text of flags.
 func flagsText(of flagger) func() string {
-	return func() string { return of(new(adminCall), "").FlagUsagesWrapped(cli.HelpWidth) }
+	return func() string { return of(new(adminCall), "").FlagUsagesWrapped(HelpWidth) }
 }
 
 // prepare parses the flags of a command that takes exactly n arguments, which are called what.
 func prepare(flags *pflag.FlagSet, args []string, n int, what, example string) error {
-	if err := cli.Parse(flags, args); err != nil {
+	if err := Parse(flags, args); err != nil {
 		return err
 	}
 	if n == 0 {
 		return noArguments(flags)
 	}
 	if flags.NArg() != n {
-		return cli.Usage(flags.Name()+" takes "+what, "write for example "+example)
+		return Usage(flags.Name()+" takes "+what, "write for example "+example)
 	}
 	return nil
 }
@@ -174,7 +173,7 @@ func (o *banOptions) flags(c *adminCall, name string) *pflag.FlagSet {
 
 const whoExample = "stint ban --until 1h user=42, or an address or a network such as 192.0.2.0/24"
 
-func runBan(ctx context.Context, s cli.Streams, args []string) error {
+func runBan(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o banOptions
 	flags := o.flags(&c, "ban")
@@ -198,7 +197,7 @@ func endWords(r *record) string {
 	return "until " + r.Until
 }
 
-func runUnban(ctx context.Context, s cli.Streams, args []string) error {
+func runUnban(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o whyOptions
 	flags := o.flags(&c, "unban")
@@ -249,7 +248,7 @@ func query(pairs ...string) string {
 }
 
 // list prints one page of records in columns.
-func (o *listOptions) list(ctx context.Context, s cli.Streams, c *adminCall, path string, row func(w io.Writer, r *record), columns string) error {
+func (o *listOptions) list(ctx context.Context, s Streams, c *adminCall, path string, row func(w io.Writer, r *record), columns string) error {
 	path += "?" + query("limit", strconv.Itoa(o.limit), "after", o.after, "subject", o.subject, "rule", o.rule)
 	text, err := c.get(ctx, path)
 	if err != nil {
@@ -274,7 +273,7 @@ func (o *listOptions) list(ctx context.Context, s cli.Streams, c *adminCall, pat
 	})
 }
 
-func runBans(ctx context.Context, s cli.Streams, args []string) error {
+func runBans(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o listOptions
 	if err := prepare(o.flags(&c, "bans"), args, 0, "", ""); err != nil {
@@ -306,7 +305,7 @@ func (o *overrideOptions) flags(c *adminCall, name string) *pflag.FlagSet {
 	return flags
 }
 
-func runOverride(ctx context.Context, s cli.Streams, args []string) error {
+func runOverride(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o overrideOptions
 	flags := o.flags(&c, "override")
@@ -316,7 +315,7 @@ func runOverride(ctx context.Context, s cli.Streams, args []string) error {
 	}
 	who := flags.Arg(0)
 	if o.rule == "" {
-		return cli.Usage("--rule is missing", "write for example "+example)
+		return Usage("--rule is missing", "write for example "+example)
 	}
 	if o.end {
 		if _, err := c.change(ctx, http.MethodDelete, "/v1/overrides/"+url.PathEscape(who)+"/"+url.PathEscape(o.rule), nil, o.why); err != nil {
@@ -358,7 +357,7 @@ func (r *record) numbers() string {
 	return strings.Join(parts, " ")
 }
 
-func runOverrides(ctx context.Context, s cli.Streams, args []string) error {
+func runOverrides(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o listOptions
 	if err := prepare(o.overrideFlags(&c, "overrides"), args, 0, "", ""); err != nil {

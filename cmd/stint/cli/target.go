@@ -1,4 +1,4 @@
-package admin
+package cli
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"stint/app/settings"
-	"stint/cmd/stint/cli"
 	"stint/internal/web"
 )
 
@@ -34,7 +33,7 @@ func (c *adminCall) target() (*adminTarget, error) {
 	addr = strings.TrimSuffix(addr, "/")
 	secure = secure || c.ca != "" || c.cert != "" || c.key != ""
 	if plain && secure {
-		return nil, cli.Usage("--admin: "+name+" is http, but other flags require TLS", "write https://HOST:PORT")
+		return nil, Usage("--admin: "+name+" is http, but other flags require TLS", "write https://HOST:PORT")
 	}
 	t := &adminTarget{name: name, network: "tcp", socket: reachable(addr)}
 	host := t.socket
@@ -58,20 +57,20 @@ func (c *adminCall) tlsConfig() (*tls.Config, error) {
 	if c.ca != "" {
 		text, err := os.ReadFile(c.ca)
 		if err != nil {
-			return nil, cli.Refuse("--admin-ca: "+err.Error(), "name a file of certificates, as PEM")
+			return nil, Refuse("--admin-ca: "+err.Error(), "name a file of certificates, as PEM")
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, cli.Refuse("--admin-ca: "+c.ca+": the file has no certificate", "name a file of certificates, as PEM")
+			return nil, Refuse("--admin-ca: "+c.ca+": the file has no certificate", "name a file of certificates, as PEM")
 		}
 	}
 	if (c.cert == "") != (c.key == "") {
-		return nil, cli.Usage("--admin-cert and --admin-key need each other", "give both or none")
+		return nil, Usage("--admin-cert and --admin-key need each other", "give both or none")
 	}
 	if c.cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 		if err != nil {
-			return nil, cli.Refuse("--admin-cert: "+err.Error(), "name a certificate and its key, as PEM")
+			return nil, Refuse("--admin-cert: "+err.Error(), "name a certificate and its key, as PEM")
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
@@ -97,7 +96,7 @@ func (t *adminTarget) unreachable(err error) error {
 	} else if _, ok := errors.AsType[*tls.AlertError](err); ok {
 		hint = "give a certificate that the service accepts as --admin-cert and --admin-key"
 	}
-	return cli.Refuse("cannot ask "+t.name+": "+err.Error(), hint)
+	return Refuse("cannot ask "+t.name+": "+err.Error(), hint)
 }
 
 // reachable returns an address to dial: the loopback address for a service that listens on all
