@@ -244,14 +244,9 @@ var layers = []layer{
 		"what carries a protocol knows bytes and connections, and not what they mean",
 	},
 	{
-		[]string{"server/httpapi/describe"},
+		[]string{"server/httpapi/limitjson"},
 		[]string{".", "rule", "limiter", "limiter/response", "internal/..."},
-		"limits are shown in one form, wherever they are asked for",
-	},
-	{
-		[]string{"server/httpapi/*"},
-		[]string{".", "rule", "internal/..."},
-		"what a body says is read without knowing what it is asked for",
+		"limits are read and shown in one form, wherever they are asked for",
 	},
 	{
 		[]string{"server/access"},

@@ -13,7 +13,7 @@ import (
 	"stint/load"
 	"stint/rule"
 	"stint/server/access"
-	"stint/server/httpapi/inline"
+	"stint/server/httpapi/limitjson"
 )
 
 // Status is the state of the process for /readyz and /v1/limits.
@@ -119,7 +119,7 @@ type admin struct {
 	guard   access.Guard
 	hosts   map[string]bool // host names answered without a token
 	refused logging.MisuseLog
-	known   inline.Cache
+	known   limitjson.Cache
 	methods map[string][]string // methods by path
 }
 

@@ -8,7 +8,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/limiter"
 	"stint/rule"
-	"stint/server/httpapi/inline"
+	"stint/server/httpapi/limitjson"
 )
 
 // The fields of a check request. See jsonbody.Scanner.
@@ -58,7 +58,7 @@ const (
 )
 
 // decode decodes body into q and modifies body. It looks up limits of requests in limits.
-func (q *question) decode(body []byte, limits *inline.Cache) *jsonbody.Fault {
+func (q *question) decode(body []byte, limits *limitjson.Cache) *jsonbody.Fault {
 	q.req = limiter.Request{Descriptors: q.req.Descriptors[:0]}
 	q.key, q.limit, q.withoutCost, q.entries = "", nil, q.withoutCost[:0], q.entries[:0]
 	if len(body) > smallBody {

@@ -19,7 +19,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/limiter"
 	"stint/rule"
-	"stint/server/httpapi/inline"
+	"stint/server/httpapi/limitjson"
 )
 
 // asked is a question without its buffers, for comparisons.
@@ -47,7 +47,7 @@ type askedDescriptor struct {
 }
 
 // decodeForTest decodes a copy of body.
-func decodeForTest(q *question, limits *inline.Cache, body string) (asked, *jsonbody.Fault) {
+func decodeForTest(q *question, limits *limitjson.Cache, body string) (asked, *jsonbody.Fault) {
 	f := q.decode([]byte(body), limits)
 	if f != nil {
 		return asked{}, f
@@ -62,8 +62,8 @@ func decodeForTest(q *question, limits *inline.Cache, body string) (asked, *json
 	return got, nil
 }
 
-func newLimitCache() *inline.Cache {
-	c := new(inline.Cache)
+func newLimitCache() *limitjson.Cache {
+	c := new(limitjson.Cache)
 	c.Init()
 	return c
 }
@@ -262,7 +262,7 @@ var badBodies = []struct{ name, body, want string }{
 	{"limit as text", `{"key":"k","limit":"5/s"}`, `limit: a string where an object belongs; give an object, or leave it out where it may be left out`},
 	{"empty limit", fmt.Sprintf(byLimit, `{}`), `limit.requests: missing; give the number that may pass in the period; 0 denies all`},
 	{"no period", fmt.Sprintf(byLimit, `{"requests":5}`), `limit.per: missing; give a duration such as "100ms", "1s", "15m", "1h" or "1d"`},
-	{"unknown word", fmt.Sprintf(byLimit, `{"rate":5}`), `limit: unknown field "rate"; known here are ` + strings.Join(inline.Words, ", ")},
+	{"unknown word", fmt.Sprintf(byLimit, `{"rate":5}`), `limit: unknown field "rate"; known here are ` + strings.Join(limitjson.Words, ", ")},
 	{"an object in a limit", fmt.Sprintf(byLimit, `{"requests":{}}`), `limit.requests: an object where a number belongs; give a number, or leave it out where it may be left out`},
 	{"unknown algorithm", fmt.Sprintf(byLimit, `{"algorithm":"gcra"}`), `limit.algorithm: unknown algorithm "gcra"; known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window`},
 	{"unlimited as algorithm", fmt.Sprintf(byLimit, `{"algorithm":"unlimited"}`), `limit.algorithm: unknown algorithm "unlimited"; known are token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window`},
@@ -442,7 +442,7 @@ func bookInline(b bookCheck, cost uint32) (asked, error) {
 	if b.Key == nil || *b.Key == "" || len(*b.Key) > limiter.MaxValue || b.Limit == nil {
 		return asked{}, fmt.Errorf("incomplete")
 	}
-	limit, f := inline.ReadLimit(&jsonbody.Scanner{Data: bytes.Clone(*b.Limit)})
+	limit, f := limitjson.ReadLimit(&jsonbody.Scanner{Data: bytes.Clone(*b.Limit)})
 	if f != nil {
 		return asked{}, fmt.Errorf("%s", f.Message())
 	}

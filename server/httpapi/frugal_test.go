@@ -12,7 +12,7 @@ import (
 	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/load"
-	"stint/server/httpapi/inline"
+	"stint/server/httpapi/limitjson"
 )
 
 // posted returns a request with a body of unknown length.
@@ -60,7 +60,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		seeds = append(seeds, repeated(`{"cost":1.`, "0", "}", 5000, 1<<20-20)...)
 		seeds = append(seeds, []byte(`{"key":"user:42","limit":{"algorithm":"token_bucket","requests":5,"per":"1s","burst":9,"refill":"step"},"cost":3}`))
 		testkit.Frugal(t, seeds, func(input []byte) {
-			var limits inline.Cache
+			var limits limitjson.Cache
 			limits.Init()
 			if body, err := jsonbody.Read(nil, posted(input), MaxBody); err == nil {
 				if f := new(question).decode(body, &limits); f != nil {
@@ -114,7 +114,7 @@ func TestTooMuch(t *testing.T) {
 		{"a word", `{"key":"k","limit":{"algorithm":"` + long(101) + `"`, "limit.algorithm: 101 bytes are too long; send at most 100"},
 		{"a number", `{"domain":"d","cost":1` + strings.Repeat("0", 400) + `}`, "cost: a number of 401 characters; write at most 400"},
 	} {
-		var limits inline.Cache
+		var limits limitjson.Cache
 		limits.Init()
 		f := new(question).decode([]byte(test.body), &limits)
 		if got := ""; f != nil || test.want != "" {
@@ -130,7 +130,7 @@ func TestTooMuch(t *testing.T) {
 
 // The memory of a large request is not kept in a pool.
 func TestPoolsKeepNothingLarge(t *testing.T) {
-	var limits inline.Cache
+	var limits limitjson.Cache
 	limits.Init()
 	body := func(descriptors, entries int) []byte {
 		one := `{"entries":[` + strings.Repeat(`{"key":"k","value":""},`, entries-1) + `{"key":"k","value":""}]}`

@@ -11,7 +11,7 @@ import (
 	"stint/limiter"
 	"stint/limiter/response"
 	"stint/rule"
-	"stint/server/httpapi/describe"
+	"stint/server/httpapi/limitjson"
 )
 
 // inspectAnswer is the answer to POST /v1/inspect.
@@ -25,13 +25,13 @@ type inspectAnswer struct {
 
 // inspected is one limit and the state of its key.
 type inspected struct {
-	Descriptor int                `json:"descriptor"`
-	Rule       string             `json:"rule"`
-	Shadow     bool               `json:"shadow"`
-	Config     describe.Limit     `json:"config"`
-	Override   *describe.Override `json:"override,omitempty"`
-	describe.Policy
-	Lent         *describe.Lent       `json:"lent,omitempty"`
+	Descriptor int                 `json:"descriptor"`
+	Rule       string              `json:"rule"`
+	Shadow     bool                `json:"shadow"`
+	Config     limitjson.Limit     `json:"config"`
+	Override   *limitjson.Override `json:"override,omitempty"`
+	limitjson.Policy
+	Lent         *limitjson.Lent      `json:"lent,omitempty"`
 	Leases       *leasesAnswer        `json:"leases,omitempty"`
 	Penalized    *response.KeyPenalty `json:"penalized,omitempty"`
 	Limit        *int64               `json:"limit"`
@@ -68,7 +68,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 	answer := inspectAnswer{Limits: make([]inspected, 0, len(v.Asked)), Unmatched: unmatched(v)}
 	for i := range v.Asked {
 		one := inspectedOf(&v.Asked[i], k.question.limit, v.Sources(i))
-		one.Override = describe.OverrideOf(v, i)
+		one.Override = limitjson.OverrideOf(v, i)
 		if d, asked := v.Penalty(i); asked && !d.Degraded {
 			one.Penalized = response.PenaltyOfKey(&d)
 		}
@@ -93,9 +93,9 @@ func inspectedOf(asked *limiter.Asked, inline *stint.Limit, sources []stint.Deci
 	if asked.Rule != nil {
 		limit = asked.Rule.Limit
 		one.Rule, one.Shadow = asked.Rule.Name, asked.Rule.Shadow
-		one.Policy, one.Lent = describe.PolicyOf(asked.Rule), describe.LentOf(asked.Rule, sources)
+		one.Policy, one.Lent = limitjson.PolicyOf(asked.Rule), limitjson.LentOf(asked.Rule, sources)
 	}
-	one.Config = describe.LimitOf(limit)
+	one.Config = limitjson.LimitOf(limit)
 	if asked.Limit != stint.NoLimit {
 		used := asked.Limit - asked.Remaining
 		one.Limit, one.Used, one.Remaining = &asked.Limit, &used, &asked.Remaining

@@ -14,7 +14,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/load"
-	"stint/server/httpapi/inline"
+	"stint/server/httpapi/limitjson"
 )
 
 // loadAPI handles the requests. Its fields must not be changed after the first one.
@@ -129,7 +129,7 @@ func (a *loadAPI) readLoad(r *http.Request, name string) *jsonbody.Fault {
 		case hasLoad:
 			value, f = readNumber(&s)
 		case hasTTL:
-			ttl, _, f = inline.ReadDuration(&s, ttlHint)
+			ttl, _, f = limitjson.ReadDuration(&s, ttlHint)
 		}
 		return f
 	})

@@ -5,7 +5,7 @@ import (
 
 	"stint/internal/jsonbody"
 	"stint/rule"
-	"stint/server/httpapi/describe"
+	"stint/server/httpapi/limitjson"
 )
 
 // tableAnswer is the answer to GET /v1/limits: the current rules.
@@ -28,8 +28,8 @@ type ruleAnswer struct {
 	Name string `json:"name"`
 	File string `json:"file"`
 	Line int    `json:"line"`
-	describe.Limit
-	describe.Policy
+	limitjson.Limit
+	limitjson.Policy
 	Shadow   bool     `json:"shadow"`
 	Quota    bool     `json:"quota"`
 	Replaces []string `json:"replaces,omitempty"`
@@ -65,7 +65,7 @@ func (a *tableAnswer) fill(table *rule.Table, overrides map[string]int) {
 		d := &a.Domains[place[r.Domain]]
 		d.Rules = append(d.Rules, ruleAnswer{
 			Name: r.Name, File: r.File, Line: r.Line,
-			Limit: describe.LimitOf(r.Limit), Policy: describe.PolicyOf(r),
+			Limit: limitjson.LimitOf(r.Limit), Policy: limitjson.PolicyOf(r),
 			Shadow: r.Shadow, Quota: r.Quota, Replaces: r.Replaces, Overrides: overrides[r.Name],
 			OnStoreFailure: r.OnStoreFailure.String(), Coordination: r.Coordination.String(),
 		})

@@ -11,7 +11,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/limiter"
-	"stint/server/httpapi/inline"
+	"stint/server/httpapi/limitjson"
 )
 
 // MaxBody is the default of the maximum size of a request body, in bytes.
@@ -84,7 +84,7 @@ type Traffic struct {
 	healthy   func() bool  // answers HealthPath
 	pages     staticPages  // static pages
 	maxBody   int
-	limits    inline.Cache
+	limits    limitjson.Cache
 	questions sync.Pool // of *work
 	exchanges sync.Pool // of *exchange, see carrier.go
 }

@@ -1,5 +1,4 @@
-// Package describe writes limits and the policies of rules in the words of rule files, as JSON.
-package describe
+package limitjson
 
 import (
 	"strings"

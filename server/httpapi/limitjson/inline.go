@@ -1,6 +1,6 @@
-// Package inline decodes limits that are part of requests instead of rules, and caches the most
-// recent ones.
-package inline
+// Package limitjson reads inline limits, which are part of requests instead of rules, and caches the most
+// recent ones. It writes limits and the policies of rules in the words of rule files, as JSON.
+package limitjson
 
 import (
 	"errors"
