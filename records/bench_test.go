@@ -47,7 +47,7 @@ func address(i int) netip.Addr {
 // BenchmarkMillionBans reports the cost of a million banned addresses and networks: ns/op of looking
 // up one of them or another address (best-ns/op in the best 10,000 look-ups, without other load),
 // open-s for opening the file, B/ban for the heap. A look-up takes about as long as 1.3 reads of one
-// random place in as much memory (see the benchmark of package networks): 200 ns where such a read takes
+// random place in as much memory (see the benchmark of package index): 200 ns where such a read takes
 // 160 ns, on 2 cores of a busy EPYC.
 //
 //	go test ./records -run '^$' -bench MillionBans

@@ -39,7 +39,7 @@ type patternOverride struct {
 	revision uint64
 }
 
-// endOf returns the end of a ban as in networks.
+// endOf returns the end of a ban as in package index.
 func endOf(until time.Time) int64 {
 	if until.IsZero() {
 		return index.NoEnd
