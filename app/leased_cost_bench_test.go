@@ -30,7 +30,7 @@ import (
 //	served     requests that passed, as a part of those with strict
 func BenchmarkLeasedCost(b *testing.B) {
 	for _, limit := range []uint32{10, 100, 300, 1000, 10_000} {
-		for _, nodes := range []int{1, 3, 8} {
+		for _, nodes := range []int{1, 2, 4, 8} {
 			for _, rate := range []float64{5, 20, 100, 500, 5000} {
 				load := costLoad{nodes: nodes, keys: max(1, min(6, int(2000/rate/float64(nodes)))), rate: rate}
 				if rate*float64(nodes) > 5000 {
