@@ -285,8 +285,11 @@ func (l *Limit) deferLess(st *State) {
 	}
 }
 
-// spans returns over how many windows a number of units is spread.
-func (l *Limit) spans(units int64) int64 { return (units + l.most - 1) / l.most }
+// spans returns over how many windows a number of units is spread. It stops at as many as there are
+// until the end of time, for a state that larger numbers wrote or that is corrupt.
+func (l *Limit) spans(units int64) int64 {
+	return min((units+l.most-1)/l.most, int64(endOfTime)/l.length())
+}
 
 // replace makes the log a single entry, or empty for 0 units.
 func (g *Log) replace(at int64, n uint64) {
