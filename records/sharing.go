@@ -19,6 +19,10 @@ import (
 // Otherwise nothing has changed, nor will.
 var ErrUnavailable = errors.New("the records cannot be changed now")
 
+// ErrTooLarge is a cause of an [Error] of a change that is too large for nodes to share. Nothing has
+// changed; the parts of the change can be made.
+var ErrTooLarge = replication.ErrTooLarge
+
 // Follow brings the file up to date with the shared log until ctx is done. Call it once. Without a log
 // it returns at once.
 func (f *File) Follow(ctx context.Context) { f.copy.Follow(ctx) }
@@ -42,7 +46,7 @@ func (f *File) replication() replication.Options {
 // unavailable returns the Error for a change that cannot be made now.
 func unavailable(err *replication.UnavailableError) *Error {
 	e := &Error{Where: "records", Problem: err.Problem, Hint: err.Hint, Err: err}
-	if !errors.Is(err, replication.ErrTooLarge) {
+	if !errors.Is(err, ErrTooLarge) {
 		e.Err = errors.Join(ErrUnavailable, err)
 	}
 	return e

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -130,7 +131,7 @@ func (p *plan) apply(ctx context.Context, result records.Outcome) (records.Outco
 			if s.isFirst() {
 				continue
 			}
-			if len(p.edits) >= MaxAtOnce {
+			if len(p.edits) >= p.most {
 				if err := p.flush(ctx, &result); err != nil {
 					return result, err
 				}
@@ -141,23 +142,27 @@ func (p *plan) apply(ctx context.Context, result records.Outcome) (records.Outco
 	return result, p.flush(ctx, &result)
 }
 
-// flush makes the next change.
+// flush makes the next change, or several smaller ones if it is too large for nodes to share.
 func (p *plan) flush(ctx context.Context, result *records.Outcome) error {
-	if len(p.edits) == 0 {
-		return nil
+	for len(p.edits) > 0 {
+		n := min(len(p.edits), p.most)
+		change := p.o.Change
+		change.Edits, change.IdempotencyKey, change.Import = p.edits[:n], "", true
+		if p.started {
+			change.IfMatch = 0 // its own changes follow each other
+		}
+		outcome, err := p.file.Apply(ctx, change, p.now)
+		switch {
+		case errors.Is(err, records.ErrTooLarge) && n > 1:
+			p.most = n / 2
+			continue
+		case err != nil:
+			return p.part(err)
+		}
+		*result, p.started = outcome, true
+		p.applied += n
+		p.edits = slices.Delete(p.edits, 0, n)
 	}
-	change := p.o.Change
-	change.Edits, change.IdempotencyKey, change.Import = p.edits, "", true
-	if p.started {
-		change.IfMatch = 0 // its own changes follow each other
-	}
-	outcome, err := p.file.Apply(ctx, change, p.now)
-	if err != nil {
-		return p.part(err)
-	}
-	*result, p.started = outcome, true
-	p.applied += len(p.edits)
-	p.edits = p.edits[:0]
 	return nil
 }
 

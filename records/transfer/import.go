@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// MaxAtOnce is the most records of one change of an import.
+	// MaxAtOnce is the most records of one change of an import. Nodes that share records may take fewer.
 	MaxAtOnce = 10_000
 
 	// MaxRecords is the most records of an import. A digest of each name is in memory meanwhile, to find records
@@ -74,7 +74,7 @@ func (e *PartError) Unwrap() error { return e.Err }
 // Import imports the records of a file. The error may be a [*LineError], a [*records.Error], a
 // [*PartError] or that of in.
 func Import(ctx context.Context, f *records.File, in io.ReadSeeker, o Options, now time.Time) (Difference, records.Outcome, error) {
-	p := &plan{file: f, in: in, o: o, now: now, seen: map[digest]struct{}{}}
+	p := &plan{file: f, in: in, o: o, now: now, most: MaxAtOnce, seen: map[digest]struct{}{}}
 	p.diff.Shown = []Line{}
 	var result records.Outcome
 	var err error
@@ -111,6 +111,7 @@ type plan struct {
 	first []records.Edit
 
 	edits    []records.Edit // of the next change
+	most     int            // the most edits of a change: fewer if nodes share the records, and they are large
 	applied  int
 	compared bool // the first pass is over
 	started  bool // the first change is made

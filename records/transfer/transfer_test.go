@@ -18,6 +18,7 @@ import (
 	"stint/internal/testkit"
 	"stint/records"
 	"stint/records/apikey"
+	"stint/store/redis/recordlog"
 )
 
 var now = time.Date(2026, 7, 30, 12, 0, 0, 0, time.UTC)
@@ -283,6 +284,31 @@ func TestMany(t *testing.T) {
 	diff, outcome, err = Import(t.Context(), f, bytes.NewReader(text), Options{Kinds: Kinds}, now)
 	if err != nil || diff.Unchanged != many || outcome.Revision != 4 {
 		t.Errorf("again: %d unchanged, revision %d, %v", diff.Unchanged, outcome.Revision, err)
+	}
+}
+
+// If nodes share the records, an import makes changes that are small enough to share.
+func TestSharedMany(t *testing.T) {
+	log, err := recordlog.Open(testkit.StartRedis(t).URL(), "shop")
+	testkit.Must(t, err)
+	f, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{Log: log, Node: "a"})
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, f.Close()) })
+	apply(t, f, records.Ban{Subject: "user=1"})
+	const many = 2*MaxAtOnce + 7
+	var text strings.Builder
+	w := NewWriter(&text, CSV, records.Subjects)
+	for i := range many {
+		testkit.Must(t, w.Write(records.Subject{Name: fmt.Sprint("user=", i), Kind: records.User, Notes: strings.Repeat("n", 200)}))
+	}
+	testkit.Must(t, w.Close())
+	o := Options{Format: CSV, Kinds: Kinds, Change: records.Change{IfMatch: 1}}
+	if diff, err := load(f, text.String(), o); err != nil || diff.Added != many {
+		t.Fatalf("%d added, %v", diff.Added, err)
+	}
+	o.Change.IfMatch = 0
+	if diff, err := load(f, text.String(), o); err != nil || diff.Unchanged != many {
+		t.Errorf("again: %d unchanged, %v", diff.Unchanged, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/internal/jsonbody"
 	"stint/internal/logging"
 	"stint/internal/testkit"
 	"stint/records"
@@ -372,6 +373,14 @@ func TestTransfer(t *testing.T) {
 	expect(t, "export", call(api, "GET", "/v1/records/export?kind=ban&format=csv", ""), 200, "record,subject,address,network,until,why\nban,,192.0.2.7,,,\nend,1,,,,")
 	expect(t, "export all", call(api, "GET", "/v1/records/export", ""), 200, `{"record":"ban","address":"192.0.2.7"}`+"\n"+`{"record":"end","count":1}`)
 	expect(t, "no format", call(api, "GET", "/v1/records/export?format=xml", ""), 400, `{"error":{"code":"bad_request","message":"format: ...`)
+}
+
+// A change that is too large to share is not a fault of the disk.
+func TestTooLarge(t *testing.T) {
+	f := FaultOf(&records.Error{Where: "records", Problem: "the change has 5 bytes", Err: records.ErrTooLarge})
+	if f == nil || f.Status != http.StatusRequestEntityTooLarge || f.Code != jsonbody.TooLarge {
+		t.Errorf("%+v", f)
+	}
 }
 
 // A service without records says so, and a file that fails is no fault of the caller.

@@ -61,6 +61,8 @@ func faultOf(err error, conditional bool) *jsonbody.Fault {
 		f.Status, f.Code, f.Field = http.StatusUnprocessableEntity, jsonbody.KeyReused, "Idempotency-Key"
 	case errors.Is(err, records.ErrUnavailable):
 		f.Status, f.Code, f.Problem = http.StatusServiceUnavailable, jsonbody.Unavailable, wrong.Error()
+	case errors.Is(err, records.ErrTooLarge):
+		f.Status, f.Code, f.Problem = http.StatusRequestEntityTooLarge, jsonbody.TooLarge, wrong.Error()
 	case wrong.Err != nil: // the disk, or the file
 		f.Status, f.Code, f.Problem = http.StatusInsufficientStorage, jsonbody.NotSaved, wrong.Error()
 	default:

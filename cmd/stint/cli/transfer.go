@@ -32,8 +32,9 @@ export SUBJECT is the same for programs. erase deletes it, in the audit trail to
   stint records show user=42
   stint records erase user=42
 
-Up to 10,000 changed records are imported as one change, all or none. More are several changes; if
-one of them fails, repeat the import. --dry-run prints what would change, and changes nothing.
+Up to 10,000 changed records are imported as one change, all or none; some 4,000 where nodes share
+them by Redis. More are several changes; if one of them fails, repeat the import. --dry-run prints
+what would change, and changes nothing.
 `+adminTextOf("write for import and erase; otherwise read"),
 		verb{"status", "shows the state of the records", runRecordsStatus, (*adminCall).flagSet},
 		verb{"import", "reads a file", runImport, new(transferOptions).importFlags},
