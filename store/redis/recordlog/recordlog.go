@@ -142,7 +142,7 @@ func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entri
 	}
 	var answer []rueidis.RedisMessage
 	err = l.do(ctx, "read changes of records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
-		answer, err = readScript.Exec(ctx, c, []string{l.head, l.entries}, []string{number(after), strconv.Itoa(readMost), strconv.Itoa(readBytes)}).ToArray()
+		answer, err = readScript.Exec(ctx, c, []string{l.head, l.entries, l.state}, []string{number(after), strconv.Itoa(readMost), strconv.Itoa(readBytes)}).ToArray()
 		return err
 	})
 	if err == nil {

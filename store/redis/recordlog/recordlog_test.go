@@ -276,6 +276,34 @@ func TestOneRestores(t *testing.T) {
 	}
 }
 
+// A log whose state was deleted or evicted counts as lost: no node reads a part of the state as if it
+// were all.
+func TestStateLost(t *testing.T) {
+	server := testkit.StartRedis(t)
+	l := open(t, server.URL())
+	head := add(t, l, add(t, l, shared.Head{}, false, set("a", "1")), false, set("b", "2"))
+	server.Do("DEL", "shop:{records}:state")
+	e := head.Next([]byte("x"))
+	if got, err := l.Append(t.Context(), head, &e, []shared.Write{set("c", "3")}, false); err != nil || got != (shared.Head{}) {
+		t.Errorf("append: %v, %v", got, err)
+	}
+	if entries, got := read(t, l, 0); got != (shared.Head{}) || len(entries) != 0 {
+		t.Errorf("%v, %v", entries, got)
+	}
+	state := map[string]string{"a": "1", "b": "2"}
+	if done, err := l.Restore(t.Context(), shared.Head{}, head, pages(state)); !done || err != nil {
+		t.Errorf("restore: %v, %v", done, err)
+	}
+	if _, got := read(t, l, 0); got != head || !maps.Equal(stateOf(t, l), state) {
+		t.Errorf("%v, %v", got, stateOf(t, l))
+	}
+	server.Do("DEL", "shop:{records}:state")
+	first := add(t, l, shared.Head{}, false, set("d", "4"))
+	if entries, got := read(t, l, 0); got != first || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, got)
+	}
+}
+
 // A frozen server delays no caller for long. The answer to an append is then unknown; without a
 // connection it is known that nothing was appended.
 func TestFrozenServer(t *testing.T) {
@@ -325,6 +353,7 @@ func TestForeign(t *testing.T) {
 		{"XADD", "shop:{records}:log", "5-0", "hash", "b"},
 	} {
 		server.Do("FLUSHALL")
+		server.Do("HSET", "shop:{records}:state", "a", "1") // without it the log counts as lost
 		server.Do(command...)
 		_, _, err := l.Read(t.Context(), 0, 0)
 		if fault, ok := errors.AsType[*connect.Error](err); !ok || fault.Hint == "" {

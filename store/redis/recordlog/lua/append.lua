@@ -14,6 +14,9 @@ if redis.call('EXISTS', KEYS[4]) == 1 then
 end
 local now = redis.call('HMGET', head, 'number', 'hash', 'sum')
 local number, hash, sum = now[1] or '0', now[2] or '', tonumber(now[3] or '0')
+if redis.call('EXISTS', state) == 0 then
+  number, hash, sum = '0', '', 0 -- it was deleted or evicted: a node restores it, as if all were lost
+end
 if number ~= ARGV[1] or hash ~= ARGV[2] then
   return { 0, number, hash }
 end
@@ -23,7 +26,7 @@ end
 redis.call('HSET', head, 'number', number)
 redis.call('HDEL', state, '')
 if number == '0' then
-  redis.call('UNLINK', log, state) -- what is left of a log whose head was deleted
+  redis.call('UNLINK', log, state) -- what is left of a log whose head or state was deleted
 end
 sum = sum + #ARGV[5]
 local sum_text = string.format('%.0f', sum)

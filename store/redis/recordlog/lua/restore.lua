@@ -27,7 +27,10 @@ if step == 'add' then
 end
 local won = 0
 if step == 'finish' then
-  local head = redis.call('HMGET', KEYS[1], 'number', 'hash')
+  local head = {}
+  if redis.call('EXISTS', KEYS[3]) == 1 then
+    head = redis.call('HMGET', KEYS[1], 'number', 'hash')
+  end
   if (head[1] or '0') == ARGV[4] and (head[2] or '') == ARGV[5] and redis.call('EXISTS', KEYS[5]) == 1 then
     redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
     redis.call('PERSIST', KEYS[5])
