@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -52,6 +53,8 @@ func Opening(err error) *Fault {
 		return &Fault{Problem: "cannot create it: its folder does not exist", Hint: "create the folder, and let this user write in it", Err: err}
 	case errors.Is(err, fs.ErrPermission):
 		return &Fault{Problem: "cannot open it: permission denied", Hint: "let this user read and write the file, and write in its folder", Err: err}
+	case strings.HasPrefix(err.Error(), "file size too small"): // bbolt has no value for it
+		return Damaged("most of it is not there")
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return Damaged("no file of records, or its beginning was lost (" + err.Error() + ")")
 	}
@@ -88,7 +91,11 @@ func Guard(do func() error, damaged func(how string) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			err = damaged(fmt.Sprint(p))
+			how := fmt.Sprint(p)
+			if _, ok := p.(runtime.Error); ok {
+				how = "a page is not there, or has other contents (" + how + ")"
+			}
+			err = damaged(how)
 		}
 	}()
 	return do()
