@@ -281,24 +281,24 @@ func TestOneRestores(t *testing.T) {
 func TestStateLost(t *testing.T) {
 	server := testkit.StartRedis(t)
 	l := open(t, server.URL())
-	head := add(t, l, add(t, l, shared.Head{}, false, set("a", "1")), false, set("b", "2"))
+	head := add(t, l, add(t, l, replication.Head{}, false, set("a", "1")), false, set("b", "2"))
 	server.Do("DEL", "shop:{records}:state")
 	e := head.Next([]byte("x"))
-	if got, err := l.Append(t.Context(), head, &e, []shared.Write{set("c", "3")}, false); err != nil || got != (shared.Head{}) {
+	if got, err := l.Append(t.Context(), head, &e, []replication.Write{set("c", "3")}, false); err != nil || got != (replication.Head{}) {
 		t.Errorf("append: %v, %v", got, err)
 	}
-	if entries, got := read(t, l, 0); got != (shared.Head{}) || len(entries) != 0 {
+	if entries, got := read(t, l, 0); got != (replication.Head{}) || len(entries) != 0 {
 		t.Errorf("%v, %v", entries, got)
 	}
 	state := map[string]string{"a": "1", "b": "2"}
-	if done, err := l.Restore(t.Context(), shared.Head{}, head, pages(state)); !done || err != nil {
+	if done, err := l.Restore(t.Context(), replication.Head{}, head, pages(state)); !done || err != nil {
 		t.Errorf("restore: %v, %v", done, err)
 	}
 	if _, got := read(t, l, 0); got != head || !maps.Equal(stateOf(t, l), state) {
 		t.Errorf("%v, %v", got, stateOf(t, l))
 	}
 	server.Do("DEL", "shop:{records}:state")
-	first := add(t, l, shared.Head{}, false, set("d", "4"))
+	first := add(t, l, replication.Head{}, false, set("d", "4"))
 	if entries, got := read(t, l, 0); got != first || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, got)
 	}
