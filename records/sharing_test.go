@@ -249,9 +249,7 @@ func TestSharedWithoutRedis(t *testing.T) {
 			return s.Age < time.Second && s.Error == ""
 		})
 		for _, want := range []string{"level=WARN msg=\"cannot read the changes of records", "level=INFO msg=\"changes of records can be read again"} {
-			if !strings.Contains(nodes[0].log.String(), want) {
-				t.Errorf("%s: the log does not say %q:\n%s", name, want, nodes[0].log)
-			}
+			testkit.Until(t, name+": the log says "+want, func() bool { return strings.Contains(nodes[0].log.String(), want) })
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -91,11 +90,7 @@ func Guard(do func() error, damaged func(how string) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			how := fmt.Sprint(p)
-			if _, ok := p.(runtime.Error); ok {
-				how = "a page is not there, or has other contents (" + how + ")"
-			}
-			err = damaged(how)
+			err = damaged(fmt.Sprintf("a page is not there, or has other contents (%v)", p))
 		}
 	}()
 	return do()
