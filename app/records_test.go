@@ -112,6 +112,17 @@ func TestRecordsWithoutRedis(t *testing.T) {
 	})
 }
 
+// An audit trail cannot be kept for less than a day.
+func TestAuditFor(t *testing.T) {
+	c := settings.Default()
+	c.AuditFor = time.Hour
+	err := c.Check()
+	fault, ok := errors.AsType[*settings.Error](err)
+	if !ok || fault.Where != "audit-for" || !strings.Contains(fault.Problem, "1h is less than a day") || fault.Hint == "" {
+		t.Errorf("%v", err)
+	}
+}
+
 // Settings that do not fit are refused with a hint, without the password.
 func TestRecordsSettings(t *testing.T) {
 	dir := t.TempDir()

@@ -43,7 +43,7 @@ type Options struct {
 	// TrustedProxies are the networks that a ban must not deny, unless it is forced.
 	TrustedProxies []netip.Prefix
 
-	// AuditFor is how long entries of the audit trail are kept; 0 for 400 days. Each change drops some
+	// AuditFor is how long entries of the audit trail are kept; 0 for DefaultAuditFor. Each change drops some
 	// of the older ones.
 	AuditFor time.Duration
 
@@ -64,7 +64,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-func (o *Options) auditFor() time.Duration { return cmp.Or(o.AuditFor, 400*24*time.Hour) }
+// DefaultAuditFor is the default of Options.AuditFor: 400 days.
+const DefaultAuditFor = 400 * 24 * time.Hour
+
+func (o *Options) auditFor() time.Duration { return cmp.Or(o.AuditFor, DefaultAuditFor) }
 
 // File is a file of records. It is safe for concurrent use; changes are made one after another, and
 // readers never wait for them. Only one process at a time can open the file. The file never shrinks,

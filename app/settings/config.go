@@ -16,6 +16,7 @@ import (
 	"stint/internal/config"
 	"stint/internal/logging"
 	"stint/internal/web"
+	"stint/records"
 	"stint/server/httpapi"
 	"stint/store/memory"
 	"stint/store/redis"
@@ -66,6 +67,10 @@ type Config struct {
 	// RecordsCopy (records-copy) is the file of this node's copy of shared records, from which it
 	// decides; only one service at a time may use it. Empty, the default: records.db beside State.
 	RecordsCopy string
+
+	// AuditFor (audit-for) is how long entries of the audit trail of records are kept; 400 days by
+	// default, a day at least. Each change drops some that are older.
+	AuditFor time.Duration
 
 	// RulesMerge (rules-merge) lets several files have descriptors of one domain; off by default: a
 	// domain in two files is an error.
@@ -275,6 +280,7 @@ func Default() Config {
 		RememberRefusals:    true,
 		RememberRefusalsFor: denycache.DefaultMaxAge,
 		StateInterval:       30 * time.Second,
+		AuditFor:            records.DefaultAuditFor,
 		AuthWait:            httpapi.DefaultWait,
 		HTTP:                "127.0.0.1:8080",
 		GRPC:                "127.0.0.1:8081",

@@ -3,8 +3,10 @@ package settings
 import (
 	"errors"
 	"path/filepath"
+	"time"
 
 	"stint/internal/config"
+	"stint/internal/text"
 	"stint/store/redis/connect"
 	"stint/store/redis/recordlog"
 )
@@ -32,6 +34,9 @@ func (c *Config) RecordsError(err error) error {
 	return err
 }
 
+// leastAudit is the shortest time that entries of the audit trail are kept.
+const leastAudit = 24 * time.Hour
+
 // checkRecords checks the settings of records together.
 func (c *Config) checkRecords() error {
 	switch {
@@ -39,6 +44,8 @@ func (c *Config) checkRecords() error {
 		return c.Fault("records", "records in Redis need a file for this node's copy of them", "give --records-copy FILE, or --state FILE: then the copy is "+recordsCopy+" beside it")
 	case c.RecordsCopy != "" && !c.SharesRecords():
 		return c.Fault("records-copy", "records are not in Redis", "leave it out, or give --records redis://HOST:PORT")
+	case c.AuditFor < leastAudit:
+		return c.Fault("audit-for", text.FormatDuration(c.AuditFor)+" is less than a day", "keep entries for a day or longer, such as 400d")
 	}
 	return nil
 }
