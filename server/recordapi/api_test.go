@@ -113,6 +113,7 @@ func TestRecords(t *testing.T) {
 		{"GET", "/v1/audit?since=yesterday", "", "", 400, `{"error":{"code":"bad_request","message":"since: ...`},
 		{"GET", "/v1/audit?before=x", "", "", 400, `{"error":{"code":"bad_request","message":"before: ...`},
 		{"GET", "/v1/audit/verify?head=x", "", "", 400, `{"error":{"code":"bad_request","message":"head: not a head...`},
+		{"GET", "/v1/audit/verify?head=0:" + strings.Repeat("0", 64) + ",x", "", "", 400, `{"error":{"code":"bad_request","message":"head: not a head...`},
 	} {
 		var header []string
 		if step.header != "" {
@@ -343,10 +344,11 @@ func TestAudit(t *testing.T) {
 		t.Errorf("%+v", answer)
 	}
 	expect(t, "verify", as("read", "GET", "/v1/audit/verify?head=4:"+answer.Head.Hash, ""), 200, `{"whole":true,"first":1,"since":"2...`)
+	expect(t, "two heads, the first wrong", as("read", "GET", "/v1/audit/verify?head=4:"+strings.Repeat("0", 64)+",4:"+answer.Head.Hash, ""), 200, `{"whole":false,...`)
 	expect(t, "another head", as("read", "GET", "/v1/audit/verify?head=5:"+answer.Head.Hash, ""), 200, `{"whole":false,...`)
 	expect(t, "export", as("read", "GET", "/v1/subjects/user=2/export", ""), 200, `{"subject":"user=2","records":[{"record":"override","subject":"user=2",...`)
 	expect(t, "erase", as("write", "POST", "/v1/subjects/user=2/erase", ""), 200, `{"revision":4,"records":1,"entries":2}`)
-	expect(t, "erase again", as("write", "POST", "/v1/subjects/user=2/erase", ""), 404, `{...`)
+	expect(t, "erase again", as("write", "POST", "/v1/subjects/user=2/erase", ""), 404, `{"error":{"code":"not_found","message":"nothing is kept of user=2; ...`)
 	expect(t, "verify after", as("read", "GET", "/v1/audit/verify", ""), 200, `{"whole":true,"first":1,...`)
 	expect(t, "status", as("read", "GET", "/v1/records", ""), 200, `{"revision":4,"age_ms":0,"writable":true,"error":"","kinds":{"ban":0,"key":0,"override":0,"rule":0,"subject":0},"head":{"number":...`)
 }

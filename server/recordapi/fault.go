@@ -53,6 +53,9 @@ func faultOf(err error, conditional bool) *jsonbody.Fault {
 	switch {
 	case errors.Is(err, records.ErrMissing):
 		f.Status, f.Code, f.Problem = http.StatusNotFound, jsonbody.NotFound, "there is no "+wrong.Where
+		if subject, erasing := strings.CutPrefix(wrong.Where, "erase: "); erasing {
+			f.Problem = "nothing is kept of " + subject
+		}
 	case errors.Is(err, records.ErrConflict) && conditional:
 		f.Status, f.Code, f.Problem = http.StatusPreconditionFailed, jsonbody.Precondition, wrong.Error()
 	case errors.Is(err, records.ErrConflict):

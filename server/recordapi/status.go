@@ -3,6 +3,7 @@ package recordapi
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"stint/internal/jsonbody"
@@ -72,11 +73,14 @@ func (a *api) verify(w http.ResponseWriter, r *http.Request) {
 	query, f := resource.Query(r, maxQuery, "head")
 	var known []trail.Head
 	if f == nil && query.Has("head") {
-		head, err := trail.ParseHead(query.Get("head"))
-		if err != nil {
-			f = jsonbody.Bad("head", "not a head of the audit trail", "write NUMBER:HASH, as GET /v1/records shows them")
+		for written := range strings.SplitSeq(query.Get("head"), ",") {
+			head, err := trail.ParseHead(written)
+			if err != nil {
+				f = jsonbody.Bad("head", "not a head of the audit trail", "write NUMBER:HASH, as GET /v1/records shows them, with commas between several")
+				break
+			}
+			known = append(known, head)
 		}
-		known = append(known, head)
 	}
 	if f != nil {
 		f.Write(w)

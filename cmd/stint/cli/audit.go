@@ -44,7 +44,8 @@ service has open. The exit status of verify is 1 if the trail is not whole.
 type auditOptions struct {
 	subject, rule, who, since string
 	limit                     int
-	before, head, file        string
+	before, file              string
+	heads                     []string
 }
 
 func (o *auditOptions) showFlags(c *adminCall, name string) *pflag.FlagSet {
@@ -60,7 +61,7 @@ func (o *auditOptions) showFlags(c *adminCall, name string) *pflag.FlagSet {
 
 func (o *auditOptions) verifyFlags(c *adminCall, name string) *pflag.FlagSet {
 	flags := c.flagSet(name)
-	flags.StringVar(&o.head, "head", "", "`NUMBER:HASH` that was written down earlier")
+	flags.StringSliceVar(&o.heads, "head", nil, "`NUMBER:HASH` that was written down earlier; may be repeated")
 	flags.StringVar(&o.file, "file", "", "`FILE` of records to verify, instead of those of a service")
 	return flags
 }
@@ -160,7 +161,7 @@ func runAuditVerify(ctx context.Context, s Streams, args []string) error {
 	if o.file != "" {
 		answer, err = o.verifyFile(ctx)
 	} else {
-		answer, err = c.get(ctx, "/v1/audit/verify?"+query("head", o.head))
+		answer, err = c.get(ctx, "/v1/audit/verify?"+query("head", strings.Join(o.heads, ",")))
 	}
 	if err != nil {
 		return err
@@ -182,6 +183,9 @@ func runAuditVerify(ctx context.Context, s Streams, args []string) error {
 			return
 		}
 		fmt.Fprintf(w, "whole\tentries %d to %d, texts of %d erased\nhead\t%s\n", report.First, report.Head.Number, report.Erased, report.Head)
+		for _, head := range report.Skipped {
+			fmt.Fprintf(w, "skipped\t%s: its entry was dropped because of its age\n", head)
+		}
 	})
 	if err == nil && !report.Whole {
 		return ErrFaults // the place is already printed
@@ -192,15 +196,18 @@ func runAuditVerify(ctx context.Context, s Streams, args []string) error {
 // verifyFile verifies the audit trail of a file, and returns the answer that a service would give.
 func (o *auditOptions) verifyFile(ctx context.Context) ([]byte, error) {
 	var known []trail.Head
-	if o.head != "" {
-		head, err := trail.ParseHead(o.head)
+	for _, written := range o.heads {
+		head, err := trail.ParseHead(written)
 		if err != nil {
 			return nil, Usage("--head: "+err.Error(), "write it as verify prints it")
 		}
 		known = append(known, head)
 	}
-	if _, err := os.Stat(o.file); err != nil {
+	switch info, err := os.Stat(o.file); {
+	case err != nil:
 		return nil, Refuse("--file: "+err.Error(), "name a file of records")
+	case info.Size() == 0:
+		return nil, Refuse("--file: "+o.file+" is empty: it has no audit trail", "name a file of records; if this was one, put back a copy of it")
 	}
 	file, err := records.Open(o.file, records.Options{})
 	if err != nil {

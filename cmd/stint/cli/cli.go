@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
 	"stint/app/settings"
 	"stint/internal/strictyaml"
+	"stint/internal/text"
 )
 
 // HelpWidth is the widest line of help.
@@ -87,6 +89,12 @@ func invalidValue(e *pflag.InvalidValueError, see string) error {
 	name, cause := "--"+e.GetFlag().Name, e.Unwrap()
 	if config, ok := errors.AsType[*settings.Error](cause); ok {
 		return Usage(name+": "+config.Problem, config.Hint)
+	}
+	if number, ok := errors.AsType[*strconv.NumError](cause); ok {
+		kind := map[string]string{"ParseUint": "a whole number from 0", "ParseInt": "a whole number", "ParseFloat": "a number", "ParseBool": "true or false"}[number.Func]
+		if kind != "" {
+			return Usage(name+": "+text.Quote(number.Num)+" is not "+kind+", or is too large", see)
+		}
 	}
 	return Usage(name+": "+cause.Error(), see)
 }
