@@ -107,13 +107,17 @@ func (l *Limit) overfull(st *State, now Instant) bool {
 // timely reports whether a window or log is plain and has nothing later than now. Such a state is
 // not stale. It is fast enough to be called for every take, and true for nearly all states.
 func (l *Limit) timely(st *State, now Instant) bool {
-	return l.charge == 0 && st.Written == 0 && st.lending == nil && st.T <= int64(now) && (st.Log == nil || st.Log.tail.at*l.tick <= int64(now))
+	return l.charge == 0 && st.Written == 0 && st.lending == nil && st.T <= int64(now) && (st.Log == nil || !l.foreign(st) && st.Log.tail.at*l.tick <= int64(now))
 }
+
+// foreign reports whether the log has an entry after the end of time, in the blocks of the limit. A
+// limit of another algorithm wrote it, or it is corrupt. Such a state counts as an untouched key.
+func (l *Limit) foreign(st *State) bool { return st.Log != nil && st.Log.tail.at > l.lastTick }
 
 // stale reports whether the state must be changed before it counts at now.
 func (l *Limit) stale(st *State, now Instant) bool {
 	switch {
-	case st.lending.ahead(now):
+	case st.lending.ahead(now), l.foreign(st):
 		return true
 	case l.charge == 0:
 		return st.Written != 0 || l.early(st, now) != 0
@@ -123,9 +127,12 @@ func (l *Limit) stale(st *State, now Instant) bool {
 	return st.T > l.clock(now)+l.full
 }
 
-// present moves back a state from the future.
+// present moves back a state from the future, and empties a foreign one.
 func (l *Limit) present(st *State, now Instant) {
 	st.lending.present(now)
+	if l.foreign(st) {
+		*st = State{lending: st.lending}
+	}
 	if from := l.early(st, now); from != 0 {
 		switch {
 		case l.spec.Algorithm == FixedWindow:
