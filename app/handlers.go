@@ -49,7 +49,7 @@ func (a *App) adminHandler() http.Handler {
 	}
 	options.Records, options.RecordPaths = http.HandlerFunc(recordapi.Off), recordapi.Paths
 	if a.records != nil {
-		options.Records, options.OnReset = recordapi.New(a.records, a.log), a.noteReset
+		options.Records, options.OnReset = recordapi.New(a.records, a.log, a.limiter.CheckOverride), a.noteReset
 	}
 	if a.clients != nil {
 		options.Overrides = a.clients.Overrides

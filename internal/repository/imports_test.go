@@ -260,7 +260,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/recordapi"},
-		[]string{"records", "records/apikey", "records/trail", "records/transfer", "server/access", "server/resource", "internal/..."},
+		[]string{"records", "records/apikey", "records/trail", "records/transfer", "rule", "server/access", "server/resource", "internal/..."},
 		"records are shown and changed without knowing how they are asked",
 	},
 	{

@@ -9,6 +9,7 @@ import (
 
 	"stint/internal/jsonbody"
 	"stint/records"
+	"stint/rule"
 	"stint/server/access"
 	"stint/server/resource"
 )
@@ -18,22 +19,28 @@ var Paths = []string{"/v1/records", "/v1/subjects", "/v1/overrides", "/v1/bans",
 
 // api handles the requests.
 type api struct {
-	file *records.File
-	log  *slog.Logger
+	file     *records.File
+	log      *slog.Logger
+	override CheckOverride
 }
+
+// CheckOverride checks the numbers of an override against the rules with this name in force. known
+// reports whether there are any. The error is a [*rule.NumbersError].
+type CheckOverride func(name string, n rule.Numbers) (known bool, err error)
 
 // Off answers the requests of a service without records.
 func Off(w http.ResponseWriter, _ *http.Request) {
 	resource.NotFound("this service has no records", "start it with --records FILE").Write(w)
 }
 
-// New returns the handler of [Paths]. It logs each change to log, which may be nil. The caller must
-// restrict access to it, with an [access.Guard] for the role read.
-func New(f *records.File, log *slog.Logger) http.Handler {
+// New returns the handler of [Paths]. It logs each change to log, which may be nil. Each override that
+// is put must pass check, which may be nil. The caller must restrict access to the handler, with an
+// [access.Guard] for the role read.
+func New(f *records.File, log *slog.Logger, check CheckOverride) http.Handler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &api{file: f, log: log}
+	return &api{file: f, log: log, override: check}
 }
 
 // collection is a kind of records on its path.

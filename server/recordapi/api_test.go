@@ -17,6 +17,7 @@ import (
 	"stint/internal/testkit"
 	"stint/records"
 	"stint/records/apikey"
+	"stint/rule"
 	"stint/server/access"
 )
 
@@ -27,7 +28,7 @@ func open(t *testing.T) (http.Handler, *records.File, *strings.Builder) {
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = f.Close() }) // some tests close it
 	log := new(strings.Builder)
-	return New(f, slog.New(slog.NewTextHandler(log, nil))), f, log
+	return New(f, slog.New(slog.NewTextHandler(log, nil)), nil), f, log
 }
 
 // call sends a request to a handler; header has lines "Name: value".
@@ -398,5 +399,36 @@ func TestOff(t *testing.T) {
 	expect(t, "put", call(api, "PUT", "/v1/bans", `{"subject":"user=1"}`), 507, `{"error":{"code":"not_saved",...`)
 	if !strings.Contains(log.String(), `msg="records request failed" method=PUT`) {
 		t.Errorf("%s", log)
+	}
+}
+
+// An override must fit its rule. One of an unknown rule is written, with a warning.
+func TestOverrideFitsRule(t *testing.T) {
+	f, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{})
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, f.Close()) })
+	var asked rule.Numbers
+	api := New(f, nil, func(name string, n rule.Numbers) (bool, error) {
+		asked = n
+		if name != "api/user" {
+			return false, nil
+		}
+		if n.Burst != 0 {
+			return true, &rule.NumbersError{Field: "burst", Problem: "not a word of fixed_window", Hint: "leave it out"}
+		}
+		return true, nil
+	})
+	const fits = `{"subject":"user=1","rule":"api/user","requests":7,"per":"1m"}`
+	expect(t, "misfit", call(api, "PUT", "/v1/overrides", `{"subject":"user=1","rule":"api/user","burst":7}`), 400,
+		`{"error":{"code":"bad_request","message":"burst: rule \"api/user\" cannot have it: not a word of fixed_window; leave it out","context":{"field":"burst"}}}`)
+	expect(t, "fits", call(api, "PUT", "/v1/overrides", fits), 201,
+		`{"subject":"user=1","rule":"api/user","requests":7,"per":"1m","revision":1,"changed":"T"}`)
+	if want := (rule.Numbers{Requests: 7, Per: time.Minute}); asked != want {
+		t.Errorf("checked %+v, want %+v", asked, want)
+	}
+	expect(t, "unknown rule", call(api, "PUT", "/v1/overrides/user=1/nobody", `{"unlimited":true}`), 201,
+		`{"subject":"user=1","rule":"nobody","unlimited":true,"revision":2,"changed":"T","warning":"no rule is named \"nobody\" on this node; the override has no effect until there is one"}`)
+	if want := (rule.Numbers{Unlimited: true}); asked != want {
+		t.Errorf("checked %+v, want %+v", asked, want)
 	}
 }

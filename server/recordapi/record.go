@@ -2,12 +2,16 @@ package recordapi
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"net/http"
 	"time"
 
 	"stint/internal/jsonbody"
+	"stint/internal/text"
 	"stint/records"
 	"stint/records/transfer"
+	"stint/rule"
 	"stint/server/access"
 	"stint/server/resource"
 )
@@ -242,14 +246,35 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, c collection, name str
 		return
 	}
 	change, f := newChange(r, b.raw, b.Why)
+	warning := ""
+	if f == nil {
+		warning, f = a.checkOverride(put)
+	}
 	if f != nil {
 		f.Write(w)
 		return
 	}
 	change.Force = b.force
 	if outcome, ok := a.edit(w, r, &change, records.Edit{Put: put}, name == "", before, there); ok {
-		a.answerPut(w, r, c, id, outcome, !there && !outcome.Repeated)
+		a.answerPut(w, r, c, id, putAnswer{Repeated: outcome.Repeated, Warning: warning, created: !there && !outcome.Repeated})
 	}
+}
+
+// checkOverride refuses an override whose rule cannot have its numbers. It returns a warning where no
+// rule has the name: the rule may be on other nodes only, or may come later.
+func (a *api) checkOverride(put records.Record) (warning string, f *jsonbody.Fault) {
+	o, is := put.(records.Override)
+	if !is || a.override == nil {
+		return "", nil
+	}
+	known, err := a.override(o.Rule, rule.Numbers{Requests: o.Requests, Per: o.Per, Burst: o.Burst, Unlimited: o.Unlimited})
+	if wrong, ok := errors.AsType[*rule.NumbersError](err); ok {
+		return "", jsonbody.Bad(wrong.Field, "rule "+text.Quote(o.Rule)+" cannot have it: "+wrong.Problem, cmp.Or(wrong.Hint, "compare with the rule in GET /v1/limits"))
+	}
+	if !known {
+		warning = "no rule is named " + text.Quote(o.Rule) + " on this node; the override has no effect until there is one"
+	}
+	return warning, nil
 }
 
 // edit makes one edit under the conditions of the headers. before is the record that may() has seen.
@@ -285,8 +310,16 @@ func (a *api) may(w http.ResponseWriter, r *http.Request, put records.Record, be
 	return true
 }
 
+// putAnswer is what an answer to a put says beside the record.
+type putAnswer struct {
+	shown
+	Repeated bool   `json:"repeated,omitempty"`
+	Warning  string `json:"warning,omitempty"`
+	created  bool
+}
+
 // answerPut answers with the record that is there now.
-func (a *api) answerPut(w http.ResponseWriter, r *http.Request, c collection, id records.ID, outcome records.Outcome, created bool) {
+func (a *api) answerPut(w http.ResponseWriter, r *http.Request, c collection, id records.ID, answer putAnswer) {
 	e, there, err := a.file.Get(id)
 	switch {
 	case err != nil:
@@ -298,13 +331,11 @@ func (a *api) answerPut(w http.ResponseWriter, r *http.Request, c collection, id
 	}
 	w.Header().Set("ETag", tag(e.Revision))
 	status := http.StatusOK
-	if created {
+	if answer.created {
 		status = http.StatusCreated
 	}
-	jsonbody.WriteJSON(w, status, struct {
-		shown
-		Repeated bool `json:"repeated,omitempty"`
-	}{show(e, time.Now()), outcome.Repeated})
+	answer.shown = show(e, time.Now())
+	jsonbody.WriteJSON(w, status, answer)
 }
 
 func (a *api) remove(w http.ResponseWriter, r *http.Request, c collection, name string) {
