@@ -63,6 +63,7 @@ func TestBans(t *testing.T) {
 		{"an address, for ever", "192.0.2.1:1", "", "", `{"error":{"code":"banned","message":"This client is banned.","context":{}}}`, 0},
 		{"a network", "[2001:db8::1]:1", "", "", `"code":"banned"`, 60},
 		{"problem details", "[2001:db8::1]:1", "Accept", "application/problem+json", `"title":"Forbidden","status":403,"detail":"This client is banned. Wait `, 60},
+		{"its code", "[2001:db8::1]:1", "Accept", "application/problem+json", `,"code":"banned"}`, 60},
 		{"with a bad key", "192.0.2.1:1", "X-Api-Key", "x", `"code":"banned"`, 0},
 	} {
 		w := get(h, tt.from, "/", tt.header, tt.value)

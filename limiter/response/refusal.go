@@ -119,7 +119,7 @@ func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict, fields
 	plainRefusal(r, accept, f.banned, v.Listed.Status)
 	switch {
 	case r.Media == web.Problem:
-		r.Body = f.banned.AppendPlainProblem(r.Body[:0], r.Status, http.StatusText(r.Status), v.RetryAfter)
+		r.Body = f.banned.AppendCodedProblem(r.Body[:0], r.Status, http.StatusText(r.Status), v.RetryAfter)
 	case v.RetryAfter != stint.Never:
 		until := v.Decision
 		until.ResetAfter = v.RetryAfter
