@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +31,8 @@ type Erased struct {
 // name it. The texts of saved outcomes that name the subject are erased too; an outcome whose
 // idempotency key contains its name is forgotten. Then Erase overwrites what the file no longer uses,
 // so that nothing of the subject is left in it, nor of other records that were deleted earlier. Nodes
-// that share the records do the same within some seconds.
+// that share the records do the same within some seconds. If they cannot share all of it at once, it is
+// erased in several changes, each with an entry.
 //
 // Not erased are overrides with a pattern that matches the subject, and texts of other records that
 // mention it. Backups, snapshots and blocks that a disk keeps by itself are out of reach.
@@ -47,23 +50,51 @@ func (f *File) Erase(ctx context.Context, subject string, by Actor, now time.Tim
 	if err != nil {
 		return Erased{}, err
 	}
-	var e eraser
+	all, most := Erased{}, math.MaxInt
+	for more := true; more; {
+		e, err := f.erasePart(ctx, name, most, by, now)
+		switch n := e.Records + e.Entries; {
+		case errors.Is(err, ErrTooLarge) && n > 1:
+			most = n / 2
+			continue
+		case errors.Is(err, ErrMissing) && all.Revision == 0: // but the file may still have bytes of what was deleted or dropped
+			return Erased{}, errors.Join(err, f.overwrite())
+		case errors.Is(err, ErrMissing): // another caller erased the rest
+		case err != nil:
+			return all, afterPart(err, all)
+		default:
+			all = Erased{e.Outcome, all.Records + e.Records, all.Entries + e.Entries}
+		}
+		more = e.more
+	}
+	return all, f.overwrite()
+}
+
+// erasePart erases at most so many records and entries of a subject, in one change. If there is more, a
+// change of all of it is too large for nodes to share.
+func (f *File) erasePart(ctx context.Context, name string, most int, by Actor, now time.Time) (e eraser, err error) {
 	var next *memory
 	err = f.update(ctx, func(tx *replication.Tx) (err error) {
-		e = eraser{file: f, name: name, now: now, tx: tx}
+		e = eraser{file: f, name: name, now: now, tx: tx, most: most}
 		if err := e.erase(by); err != nil {
 			return err
 		}
 		next, err = f.memory.Load().after(e.edits, e.Revision)
 		return err
 	}, func() { f.publish(next, e.edits, e.head) })
-	switch {
-	case errors.Is(err, ErrMissing): // but the file may still have bytes of what was deleted or dropped
-		return Erased{}, errors.Join(err, f.overwrite())
-	case err != nil:
-		return Erased{}, err
+	return e, err
+}
+
+// afterPart returns the error of an erasure of which some parts were made.
+func afterPart(err error, erased Erased) error {
+	wrong, ok := errors.AsType[*Error](err)
+	if !ok || erased.Revision == 0 {
+		return err
 	}
-	return e.Erased, f.overwrite()
+	part := *wrong
+	part.Problem = fmt.Sprintf("%d records and %d entries were erased, then: %s", erased.Records, erased.Entries, wrong.Problem)
+	part.Hint += "; then erase it again, which continues where this one ended"
+	return &part
 }
 
 // checkErasable returns the name of a subject or a network as in records.
@@ -83,6 +114,9 @@ type eraser struct {
 	tx   *replication.Tx
 	name string // of the subject
 	now  time.Time
+	most int // the most records and entries to erase
+
+	more bool // there are more
 
 	edits []Edit // that delete its records
 	head  trail.Head
@@ -94,6 +128,9 @@ func (e *eraser) erase(by Actor) error {
 	if e.edits, err = recordsOf(e.file, e.tx.Tx, e.name, func(id ID, _ []byte) (Edit, error) { return Edit{Delete: id}, nil }); err != nil {
 		return err
 	}
+	if len(e.edits) > e.most {
+		e.edits, e.more = e.edits[:e.most], true
+	}
 	for i := range e.edits {
 		id := e.edits[i].Delete
 		if err := e.tx.Bucket(bucketOf(id.Kind)).Delete([]byte(id.Name)); err != nil {
@@ -104,12 +141,17 @@ func (e *eraser) erase(by Actor) error {
 	if err != nil {
 		return err
 	}
-	if e.Entries, err = trail.EraseAbout(e.tx, e.name); err != nil {
-		return e.file.trailFault(err)
-	}
 	e.Records = len(e.edits)
+	if !e.more {
+		if e.Entries, e.more, err = trail.EraseAbout(e.tx, e.name, e.most-e.Records); err != nil {
+			return e.file.trailFault(err)
+		}
+	}
 	if e.Records+e.Entries+forgotten == 0 {
 		return &Error{Where: "erase: " + shorten(e.name), Problem: "nothing is kept of it", Hint: "check how its name is written; it may have been erased already", Err: ErrMissing}
+	}
+	if err := forgetSwept(e.tx, e.name); err != nil {
+		return err
 	}
 	if e.Revision, err = dbfile.NextRevision(e.tx); err != nil {
 		return err

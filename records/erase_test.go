@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -243,6 +244,22 @@ func TestEraseMeanwhile(t *testing.T) {
 	}))
 }
 
+// The place where looking for ended records stopped has the name of a subject. It is erased too.
+func TestEraseSwept(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "records.db"))
+	var all []Record
+	for i := range 3 * sweepMost {
+		all = append(all, Override{Target: personal, Rule: fmt.Sprint("rule", i), Requests: 1})
+	}
+	put(t, f, all...)
+	put(t, f, subject)
+	_, err := f.Erase(t.Context(), personal, alice, start)
+	testkit.Must(t, err)
+	if got := traces(t, f, personal); len(got) > 0 {
+		t.Errorf("the file still has %q", got)
+	}
+}
+
 // A process that is killed while it overwrites goes on when it opens the file again.
 func TestEraseGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
@@ -250,7 +267,7 @@ func TestEraseGoesOn(t *testing.T) {
 	put(t, f, subject)
 	texts := fillPersonal(t, f)
 	// As if it was killed after the change of the erasure.
-	e := eraser{file: f, name: personal, now: start}
+	e := eraser{file: f, name: personal, now: start, most: math.MaxInt}
 	testkit.Must(t, f.update(t.Context(), func(tx *replication.Tx) error {
 		e.tx = tx
 		return e.erase(alice)

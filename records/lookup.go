@@ -76,10 +76,8 @@ func (f *File) Lookup(key, value string) (*Known, error) {
 			return nil, err
 		}
 	}
-	for _, p := range m.patterns[key] {
-		if p.glob.Matches(value) {
-			known.overrides = append(known.overrides, &p.Override)
-		}
+	for o := range m.patterns.Match(key, value) {
+		known.overrides = append(known.overrides, o)
 	}
 	if exact && known.size()+len(key)+len(value) <= maxCached {
 		f.subjects.Add(entryName{strings.Clone(key), strings.Clone(value)}, known, func() bool { return f.memory.Load() == m })

@@ -2,18 +2,15 @@ package records
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"iter"
 	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/internal/text"
 	"stint/records/dbfile"
 	"stint/records/index"
 )
@@ -27,16 +24,8 @@ const MaxPatterns = 1000
 type memory struct {
 	revision uint64
 	networks index.Table
-	patterns map[string][]*patternOverride // by the key of the entry, in order of precedence
-	keys     map[string]struct{}           // keys of entries that have a ban or an override, or had one
-}
-
-// patternOverride is an override with a pattern.
-type patternOverride struct {
-	Override
-	glob     text.Glob
-	length   int // bytes without stars
-	revision uint64
+	patterns index.Patterns[Override] // overrides with a pattern
+	keys     map[string]struct{}      // keys of entries that have a ban or an override, or had one
 }
 
 // endOf returns the end of a ban as in package index.
@@ -50,7 +39,7 @@ func endOf(until time.Time) int64 {
 // loadMemory reads the memory from the file.
 func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
 	var err error
-	m := &memory{revision: dbfile.Revision(tx), patterns: map[string][]*patternOverride{}, keys: map[string]struct{}{}}
+	m := &memory{revision: dbfile.Revision(tx), keys: map[string]struct{}{}}
 	m.networks = index.NewTable(f.bannedNetworks(tx, m.keys, &err))
 	if err != nil {
 		return nil, err
@@ -96,7 +85,7 @@ func (f *File) bannedNetworks(tx *bolt.Tx, keys map[string]struct{}, err *error)
 
 // after returns the memory after a change.
 func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
-	next := &memory{revision: revision, patterns: maps.Clone(m.patterns), keys: m.keys}
+	next := &memory{revision: revision, patterns: m.patterns, keys: m.keys}
 	banned := m.networks.Edit()
 	for i := range edits {
 		e := &edits[i]
@@ -104,7 +93,8 @@ func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
 		next.addKey(id)
 		switch network, err := netip.ParsePrefix(id.Name); {
 		case id.isPattern():
-			next.dropPattern(id)
+			_, rule, _ := strings.Cut(id.Name, separator)
+			next.patterns = next.patterns.Without(id.target(), rule)
 			if o, ok := e.Put.(Override); ok {
 				next.putPattern(o, revision)
 			}
@@ -117,11 +107,7 @@ func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
 		}
 	}
 	next.networks = banned.Table()
-	count := 0
-	for _, all := range next.patterns {
-		count += len(all)
-	}
-	if count > MaxPatterns {
+	if count := next.patterns.Len(); count > MaxPatterns {
 		return nil, &Error{Where: "overrides", Problem: fmt.Sprintf("%d patterns, at most %d", count, MaxPatterns), Hint: "delete some that have ended, or use plans for large groups"}
 	}
 	return next, nil
@@ -147,18 +133,6 @@ func (id ID) target() string {
 }
 
 func (m *memory) putPattern(o Override, revision uint64) {
-	key, value, _ := strings.Cut(o.Target, "=")
 	o.Why = "" // decisions do not need it
-	p := &patternOverride{o, text.NewGlob(value), len(value) - strings.Count(value, "*"), revision}
-	all := m.patterns[key]
-	// Longer ones come first, then newer ones; those of one change by name, as after a restart.
-	at, _ := slices.BinarySearchFunc(all, p, func(a, b *patternOverride) int {
-		return cmp.Or(cmp.Compare(b.length, a.length), cmp.Compare(b.revision, a.revision), strings.Compare(a.Target, b.Target), strings.Compare(a.Rule, b.Rule))
-	})
-	m.patterns[key] = slices.Insert(slices.Clip(slices.Clone(all)), at, p)
-}
-
-func (m *memory) dropPattern(id ID) {
-	key, _, _ := strings.Cut(id.Name, "=")
-	m.patterns[key] = slices.DeleteFunc(slices.Clone(m.patterns[key]), func(p *patternOverride) bool { return p.ID() == id })
+	m.patterns = m.patterns.With(o.Target, o.Rule, revision, o)
 }

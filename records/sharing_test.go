@@ -571,6 +571,37 @@ func TestSharedTooLarge(t *testing.T) {
 	agree(t, node)
 }
 
+// A subject with more records and entries than nodes can share at once is erased in parts.
+func TestSharedEraseMany(t *testing.T) {
+	nodes := fleet(t, testkit.StartRedis(t).URL(), 2)
+	name := "user=personal-name"
+	const most = 4000 // of one change
+	for from := range 15 {
+		var all []Record
+		for i := range most {
+			all = append(all, Override{Target: name, Rule: fmt.Sprint(strings.Repeat("rule", 20), from*most+i), Requests: 1})
+		}
+		nodes[0].write(all...)
+	}
+	number, _ := nodes[0].Head()
+	erased, err := nodes[0].Erase(t.Context(), name, Actor{Name: "alice"}, start)
+	if err != nil || erased.Records != 15*most || erased.Entries != int(number) || erased.Revision < 17 {
+		t.Errorf("%+v, %v, %d entries", erased, err, number)
+	}
+	agree(t, nodes...)
+	testkit.Until(t, "the other file has nothing of it", func() bool {
+		data, err := os.ReadFile(nodes[1].path)
+		testkit.Must(t, err)
+		return !bytes.Contains(data, []byte("personal-name"))
+	})
+	if report, err := nodes[1].Verify(t.Context()); err != nil || report.Break != nil {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if _, err := nodes[1].Erase(t.Context(), name, Actor{}, start); !errors.Is(err, ErrMissing) {
+		t.Errorf("again: %v", err)
+	}
+}
+
 func TestSharedCluster(t *testing.T) {
 	t.Parallel() // mostly servers that find each other
 	cluster := testkit.StartRedisCluster(t, 3)

@@ -54,3 +54,13 @@ func (f *File) sweep(tx *replication.Tx, most int, now time.Time) (edits []Edit,
 	}
 	return edits, about.Put(sweepKey, append([]byte(string(endingKinds[at])+separator), from...))
 }
+
+// forgetSwept erases a subject from the place where sweep stopped: it begins that kind of records again.
+func forgetSwept(tx *replication.Tx, subject string) error {
+	about := tx.Bucket(dbfile.About)
+	kind, name, _ := bytes.Cut(about.Get(sweepKey), []byte(separator))
+	if !bytes.Contains(name, []byte(subject)) {
+		return nil
+	}
+	return about.Put(sweepKey, append(bytes.Clone(kind), separator...))
+}

@@ -48,7 +48,7 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%v is gone, %v", r.ID(), err)
 		}
 	}
-	if _, banned := f.BannedAddress(network("192.0.2.7/32").Addr(), hour); !banned || len(f.memory.Load().patterns["user"]) != 0 {
+	if _, banned := f.BannedAddress(network("192.0.2.7/32").Addr(), hour); !banned || f.memory.Load().patterns.Len() != 0 {
 		t.Error("memory is not that of the file")
 	}
 }

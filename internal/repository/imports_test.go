@@ -170,7 +170,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"records/index"},
-		nil,
+		[]string{"internal/text"},
 		"what is held in memory for look-ups needs no record",
 	},
 	{
@@ -220,7 +220,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"limiter/lookup"},
-		[]string{".", "rule", "limiter", "records", "internal/..."},
+		[]string{".", "rule", "limiter", "records", "records/apikey", "internal/..."},
 		"limiter asks an interface about clients; who joins it with a file of records knows both",
 	},
 	{

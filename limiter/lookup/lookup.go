@@ -4,10 +4,12 @@ package lookup
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 
 	"stint/limiter"
 	"stint/records"
+	"stint/records/apikey"
 	"stint/rule"
 )
 
@@ -67,13 +69,35 @@ func (r *Records) Misfit(of *rule.Rule, err error) {
 	}
 }
 
-// Identify returns the subject and the plan of an API key now, see [records.File.Identify].
+// Identify returns the subject of an API key, such as user=42, and the name of its plan, "" for the
+// default plan. The subject is "" if the key is mistyped or invented, unknown, expired or revoked.
+// Mistyped and invented keys need no look-up. The error means that the file could not be read.
 func (r *Records) Identify(text string) (subject, plan string, err error) {
-	subject, plan, err = r.file.Identify(text, time.Now())
+	subject, plan, err = r.identify(text, time.Now())
 	if err != nil {
 		r.failed(err)
 	}
 	return subject, plan, err
+}
+
+func (r *Records) identify(text string, now time.Time) (subject, plan string, err error) {
+	parsed, err := apikey.Parse(text)
+	if err != nil {
+		return "", "", nil //nolint:nilerr // it is no key: nobody is identified
+	}
+	k, err := r.file.Key(parsed.Hash(), now)
+	if err != nil || k == nil {
+		return "", "", err
+	}
+	key, value, _ := strings.Cut(k.Subject, "=")
+	known, err := r.file.Lookup(key, value)
+	if err != nil {
+		return "", "", err
+	}
+	if known.Subject != nil {
+		plan = known.Subject.PlanAt(now)
+	}
+	return k.Subject, plan, nil
 }
 
 // Overrides returns how many subjects and patterns have an override of each rule, by its name. It

@@ -164,27 +164,31 @@ func Mentions(text string) func(texts []byte) bool {
 	return func(texts []byte) bool { return bytes.Contains(texts, []byte(text)) }
 }
 
-// EraseAbout erases the texts of all entries that are about a subject, and returns their number. An entry
-// with a fault that may be about it is a *Break.
-func EraseAbout(tx *replication.Tx, subject string) (erased int, err error) {
+// EraseAbout erases the texts of entries that are about a subject, the oldest first and at most so many. It
+// returns their number, and whether there are more. An entry with a fault that may be about it is a
+// *trail.Break.
+func EraseAbout(tx *replication.Tx, subject string, most int) (erased int, left bool, err error) {
 	texts := tx.Bucket(textsBucket)
 	for from, more := uint64(0), true; more; {
 		var entries []Entry
 		if entries, more, err = Page(tx.Tx, &from, Mentions(subject)); err != nil {
-			return erased, err
+			return erased, false, err
 		}
 		for _, e := range entries {
 			if !e.About(subject) {
 				continue
 			}
+			if erased == most {
+				return erased, true, nil
+			}
 			e = e.EraseTexts()
 			if err := texts.Put(numberKey(e.Number), e.Clear()); err != nil {
-				return erased, err
+				return erased, false, err
 			}
 			erased++
 		}
 	}
-	return erased, nil
+	return erased, false, nil
 }
 
 // View reads the file in one transaction.

@@ -7,43 +7,7 @@ import (
 	"time"
 
 	"stint/internal/testkit"
-	"stint/records/apikey"
 )
-
-// A key identifies its subject and the plan of the subject, until the second of its end.
-func TestIdentify(t *testing.T) {
-	f := openNew(t)
-	secret, err := apikey.New("acme")
-	testkit.Must(t, err)
-	other, err := apikey.New("acme")
-	testkit.Must(t, err)
-	key := APIKey{Hash: secret.Key().Hash(), Last: secret.Key().LastFour(), Subject: "user=a=b", Until: start.Add(time.Hour)}
-	put(t, f, key, Subject{Name: "user=a=b", Kind: User, Plan: "pro", PlanUntil: start.Add(time.Minute)})
-	good := secret.Reveal()
-	check := func(text string, now time.Time, wantSubject, wantPlan string) {
-		t.Helper()
-		if subject, plan, err := f.Identify(text, now); subject != wantSubject || plan != wantPlan || err != nil {
-			t.Errorf("Identify(%.4s...) = %q, %q, %v, want %q, %q", text, subject, plan, err, wantSubject, wantPlan)
-		}
-	}
-	check(good, start, "user=a=b", "pro")
-	check(good, start.Add(time.Minute), "user=a=b", "")
-	check(good, start.Add(time.Hour-1), "user=a=b", "")
-	check(good, start.Add(time.Hour), "", "")
-	check(other.Reveal(), start, "", "")
-	for _, text := range []string{"", "x", good + "x", good[:len(good)-1] + "-"} {
-		check(text, start, "", "")
-	}
-	put(t, f, Subject{Name: "user=a=b", Kind: User, Plan: "max"})
-	check(good, start, "user=a=b", "max")
-	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Delete: key.ID()}}}, start)
-	testkit.Must(t, err)
-	check(good, start, "", "")
-	testkit.Must(t, f.Close())
-	if subject, _, err := f.Identify(other.Reveal(), start); err == nil || subject != "" {
-		t.Errorf("a key that is in no cache, in a closed file: %q, %v", subject, err)
-	}
-}
 
 // Mentions knows the keys of bans and overrides, also after the file was opened again.
 func TestMentions(t *testing.T) {
