@@ -239,6 +239,31 @@ func TestCachedDenialsAreCounted(t *testing.T) {
 	})
 }
 
+// TestStepOfCachedDenials: where one node answers all tries of a client, the try that starts a step says
+// so, though the cache of denials answered those before. Otherwise the client would come back when the
+// limit has room, and be denied.
+func TestStepOfCachedDenials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache := denycache.New(memory.New(memory.Options{}), denycache.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go cache.Run(ctx)
+		synctest.Wait()
+		l := penalties(t, cache, hammered)
+		var v limiter.Verdict
+		for try := range 52 { // one is allowed
+			testkit.Must(t, l.Decide(ctx, pair("ann", "a"), &v))
+			if started := try == 51; v.Penalized != started {
+				t.Fatalf("try %d: penalized %v", try, v.Penalized)
+			}
+		}
+		if d, _ := v.Penalty(0); d.RetryAfter != 5*time.Minute {
+			t.Errorf("the step lasts %v", d.RetryAfter)
+		}
+		time.Sleep(2 * time.Second) // the timer of the first denial
+	})
+}
+
 // TestReportTries: a process that ends counts the tries that wait, in a few calls.
 func TestReportTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -160,14 +160,18 @@ type tries struct {
 	timer   bool                     // a report is due
 }
 
-// gather keeps a denied try of a penalty for later. It returns false if too many keys wait.
+// gather keeps a denied try of a penalty for later. It returns false if too many keys wait, or if the
+// try may start a step, which its answer must say: the tries of the key that wait, this one and the
+// denial before them, which the store counted, are more than start nothing.
 func (g *tries) gather(t *stint.Take) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if one, ok := g.waiting[t.Key]; ok {
-		if one.Cost < stint.MaxCost {
-			one.Cost++
-		}
+	one, ok := g.waiting[t.Key]
+	if one.Cost+1 >= t.Limit.Spec().Requests {
+		return false
+	}
+	if ok {
+		one.Cost++
 		g.waiting[one.Key] = one
 		return true
 	}
@@ -177,7 +181,7 @@ func (g *tries) gather(t *stint.Take) bool {
 	if g.waiting == nil {
 		g.waiting = map[stint.Key]stint.Take{}
 	}
-	one := t.Clone()
+	one = t.Clone()
 	one.Op, one.Cost, one.Independent, one.Undo = stint.Settle, 1, true, new(stint.Decision)
 	g.waiting[one.Key] = one
 	if !g.timer {
