@@ -74,7 +74,7 @@ func (r *Rule) With(n Numbers) (*Rule, error) {
 		spec := r.Penalty.Spec()
 		spec.Per = n.Per
 		if made.Penalty, err = stint.NewLimit(spec); err != nil {
-			return nil, numbersError(n, err)
+			return nil, numbersError(Numbers{Per: n.Per}, err)
 		}
 	}
 	made.agree()

@@ -143,6 +143,7 @@ func TestWithRefused(t *testing.T) {
 		{"{per: 1m, requests: 10, algorithm: sliding_log, min_interval: 1s}", rule.Numbers{Per: time.Second / 2}, "per", "min_interval"},
 		{"{per: 1s, requests: 10, algorithm: token_bucket}", rule.Numbers{Requests: 2_000_000}, "requests", "10^6 per second"},
 		{"{per: 1d, requests: 1, algorithm: token_bucket}", rule.Numbers{Burst: 1_000_000}, "burst", "50 years"},
+		{"{per: 1m, requests: 10, penalty: {after: 3, ladder: [1m], decay: 2m}}", rule.Numbers{Requests: 5, Per: time.Hour}, "per", "decay"},
 		{"{unlimited: true}", rule.Numbers{Requests: 5}, "requests", "unlimited"},
 	} {
 		r := only(t, "  - key: user\n    rate_limit: "+tt.limit+"\n", false)[0]
