@@ -1,10 +1,6 @@
 package limiter
 
-import (
-	"slices"
-
-	"stint"
-)
+import "stint"
 
 // conclude combines the decisions of the limits into those of the descriptors and of the whole
 // call.
@@ -22,7 +18,7 @@ func (v *Verdict) conclude() {
 			v.Results[i].Rule, v.Results[i].Decision, v.Results[i].Penalized = a.Rule, a.shown(), a.Penalized && !a.shadow()
 		default:
 			v.some, v.which = v.some[:0], v.which[:0]
-			penalized := penalized(v.Asked[from:to])
+			penalized := v.penalized(v.Asked[from:to])
 			for j := from; j < to; j++ {
 				if a := &v.Asked[j]; a.Penalized && !a.shadow() || !penalized {
 					v.gather(a)
@@ -37,7 +33,7 @@ func (v *Verdict) conclude() {
 	v.answerShared()
 	quotas, spent := v.quotas()
 	v.some, v.which = v.some[:0], v.which[:0]
-	v.Penalized = penalized(v.Asked)
+	v.Penalized = v.penalized(v.Asked)
 	for i := range v.Asked {
 		a := &v.Asked[i]
 		if v.Penalized && !a.Penalized {
@@ -52,9 +48,17 @@ func (v *Verdict) conclude() {
 	}
 }
 
-// penalized reports whether the penalty of a limit denies, except in shadow mode.
-func penalized(asked []Asked) bool {
-	return slices.ContainsFunc(asked, func(a Asked) bool { return a.Penalized && !a.shadow() })
+// penalized reports whether the penalty of one of the limits denies, except in shadow mode.
+func (v *Verdict) penalized(asked []Asked) bool {
+	if len(v.penalties) == 0 {
+		return false
+	}
+	for i := range asked {
+		if a := &asked[i]; a.Penalized && !a.shadow() {
+			return true
+		}
+	}
+	return false
 }
 
 // gather adds the decision of a limit to v.some and v.which.
