@@ -51,7 +51,7 @@ func (l *Limit) takeWord(word uint64, now Instant, cost uint64, d *Decision) uin
 		after += int64(cost) * l.charge
 		t = clock + after
 	}
-	d.Allowed, d.Degraded, d.Over, d.Cached, d.Level = true, false, false, false, 0
+	d.Allowed, d.Degraded, d.Over, d.Own = true, false, false, false
 	d.Limit, d.Remaining, d.At = l.most, l.room(after), now
 	d.Charged, d.Debt, d.RetryAfter, d.Delay = 0, 0, 0, 0
 	if l.smooth {

@@ -27,16 +27,10 @@ type Decision struct {
 	// policy adds.
 	Over bool
 
-	// Cached reports that the decision comes from this process's cache of denials, and the store was
-	// not asked.
-	Cached bool
-
-	// Own reports that the take was charged to this process's share of a divided limit, see
-	// Terms. A refund goes back there.
+	// Own reports that this process decided alone. An allowed take was charged to its share of a
+	// divided limit, see Terms, and a refund goes back there. A denied one comes from its share, or
+	// from its cache of denials, so that the store was not asked.
 	Own bool
-
-	// Level is how many steps of its ladder count for the key of a penalty; 0 for all limits.
-	Level uint8
 
 	// Charged is how many units an AskAtMost was charged; 0 if it was denied, and for all other
 	// operations.
@@ -52,7 +46,8 @@ type Decision struct {
 	Remaining int64
 
 	// Debt is how many units above the limit count as taken in a fixed_window that carries its
-	// debt (see [Spec.CarryDebt]); 0 for all others.
+	// debt (see [Spec.CarryDebt]). For a penalty it is the level: how many steps of the ladder count.
+	// It is 0 for all others.
 	Debt int64
 
 	// RetryAfter is set on a denial: after exactly this long, if nobody else takes, the same take

@@ -196,17 +196,16 @@ func (e *SpecError) Error() string { return e.Field + ": " + e.Problem }
 // decide panic. See [NewLimit].
 type Limit struct {
 	// What a decision reads comes first, so that it shares a cache line.
-	most     int64  // Decision.Limit
-	charge   int64  // of one unit: microseconds, or units of a step clock
-	full     int64  // capacity in the same measure
-	inverse  uint64 // of charge, see inverse
-	wait     int64  // max_wait in microseconds, MaxInt64 where there is none
-	per      int64  // microseconds; 0 for calendar windows
-	block    int64  // length of a block in microseconds
-	tick     int64  // what the times of a log count in, in microseconds: 1, or block
-	lastTick int64  // the end of time in ticks
-	packed   bool   // the state is one word, see Pack
-	smooth   bool   // a token bucket that refills steadily
+	most    int64  // Decision.Limit
+	charge  int64  // of one unit: microseconds, or units of a step clock
+	full    int64  // capacity in the same measure
+	inverse uint64 // of charge, see inverse
+	wait    int64  // max_wait in microseconds, MaxInt64 where there is none
+	per     int64  // microseconds; 0 for calendar windows
+	block   int64  // length of a block in microseconds
+	tick    int64  // what the times of a log count in, in microseconds: 1, or block
+	packed  bool   // the state is one word, see Pack
+	smooth  bool   // a token bucket that refills steadily
 
 	ladder *[]int64 // lengths of the steps of a penalty, in microseconds; nil for all others, which it costs only 8 bytes
 
@@ -306,7 +305,6 @@ func sameZone(a, b *time.Location) bool {
 // prepare works out the numbers of a checked spec.
 func (l *Limit) prepare() error {
 	s := &l.spec
-	l.lastTick = int64(endOfTime)
 	switch s.Algorithm {
 	case Unlimited:
 		l.most = NoLimit
@@ -324,7 +322,7 @@ func (l *Limit) prepare() error {
 		}
 	case SlidingWindow:
 		l.block = l.per / int64(s.Blocks)
-		l.tick, l.lastTick = l.block, int64(endOfTime)/l.block
+		l.tick = l.block
 	case SlidingLog:
 		l.tick = 1
 	case Penalty:

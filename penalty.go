@@ -188,7 +188,7 @@ func (l *Limit) penaltyTest(st *State, now Instant, cost uint64) Decision {
 	}
 	level, counted := l.penalty(st, int64(now))
 	d := Decision{
-		Allowed: true, Limit: l.most, Remaining: max(1, l.most-counted), Level: uint8(level),
+		Allowed: true, Limit: l.most, Remaining: max(1, l.most-counted), Debt: level,
 		ResetAfter: span(max(0, l.penaltyExpiry(st)-int64(now))), At: now,
 	}
 	if end := st.stepEnd(int64(now)); end > 0 {

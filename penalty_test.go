@@ -31,15 +31,15 @@ func TestPenaltyBounds(t *testing.T) {
 				ladder.Force(&st, now, uint64(r.IntN(5)))
 			}
 			d := ladder.Take(&st, now, 1)
-			if d.Limit != 4 || d.Remaining < 0 || d.Remaining > 4 || d.Level > 4 || d.Allowed != (d.Remaining > 0) || d.ResetAfter < d.RetryAfter {
+			if d.Limit != 4 || d.Remaining < 0 || d.Remaining > 4 || d.Debt > 4 || d.Allowed != (d.Remaining > 0) || d.ResetAfter < d.RetryAfter {
 				t.Fatalf("%+v", d)
 			}
 			if d.Allowed {
 				continue
 			}
 			steps++
-			if most := lengths[d.Level] + lengths[d.Level]/10 + 5*time.Second; d.RetryAfter > most {
-				t.Fatalf("a step of level %d lasts %v", d.Level, d.RetryAfter)
+			if most := lengths[d.Debt] + lengths[d.Debt]/10 + 5*time.Second; d.RetryAfter > most {
+				t.Fatalf("a step of level %d lasts %v", d.Debt, d.RetryAfter)
 			}
 			back := max(now-stint.Instant(r.Int64N(5e6)), st.Written-5e6)
 			if early := ladder.Test(&st, back, 1); early.Allowed || early.RetryAfter < d.RetryAfter {
@@ -75,7 +75,7 @@ func TestPenaltyFromTheFuture(t *testing.T) {
 			t.Fatalf("after %v: %+v", at.Sub(zero), d)
 		}
 	}
-	if d := ladder.Take(&st, zero.Add(wait), 1); !d.Allowed || d.Level != 1 {
+	if d := ladder.Take(&st, zero.Add(wait), 1); !d.Allowed || d.Debt != 1 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -92,8 +92,8 @@ func TestPenaltyOfOtherNumbers(t *testing.T) {
 	d := ladder.Test(&st, zero, 1)
 	short := stint.MustLimit(stint.Spec{Algorithm: stint.Penalty, Requests: 1, Per: time.Second, Ladder: "1s 2s", Decay: time.Hour})
 	short.ForStores().Migrate(&st, ladder, zero)
-	if got := short.Test(&st, zero, 1); got.Allowed || got.RetryAfter != d.RetryAfter || got.Level != 2 || d.Level != 4 {
-		t.Errorf("a step of %v on level %d became one of %v on level %d", d.RetryAfter, d.Level, got.RetryAfter, got.Level)
+	if got := short.Test(&st, zero, 1); got.Allowed || got.RetryAfter != d.RetryAfter || got.Debt != 2 || d.Debt != 4 {
+		t.Errorf("a step of %v on level %d became one of %v on level %d", d.RetryAfter, d.Debt, got.RetryAfter, got.Debt)
 	}
 	if !short.ForStores().Reads(ladder) || short.ForStores().Same(ladder) {
 		t.Error("the numbers are the same, or the state is not read")

@@ -146,7 +146,7 @@ func (c *climber) level() uint8 {
 	req.At, req.Penalties, req.Descriptors[0].Cost = c.now, true, 0
 	testkit.Must(c, c.limiter.Decide(context.Background(), req, &c.v))
 	d, _ := c.v.Penalty(0)
-	return d.Level
+	return uint8(d.Debt)
 }
 
 // calls counts the calls of a store.
@@ -233,8 +233,8 @@ func TestCachedDenialsAreCounted(t *testing.T) {
 		testkit.Must(t, nodes[1].Decide(ctx, reset, &v))
 		time.Sleep(2 * time.Second)
 		testkit.Must(t, nodes[1].Decide(ctx, look, &v))
-		if d, _ := v.Penalty(0); d.Level != 0 || d.Remaining != 51 {
-			t.Errorf("tries of before the reset count after it: level %d, %d left", d.Level, d.Remaining)
+		if d, _ := v.Penalty(0); d.Debt != 0 || d.Remaining != 51 {
+			t.Errorf("tries of before the reset count after it: level %d, %d left", d.Debt, d.Remaining)
 		}
 	})
 }

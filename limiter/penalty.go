@@ -123,7 +123,7 @@ func (l *Limiter) countDenied(ctx context.Context, v *Verdict) {
 		if !t.Op.Asks() || v.looks || a.Allowed || a.Degraded || a.Penalized {
 			continue
 		}
-		if a.Cached && l.tries.gather(t) {
+		if a.Own && l.tries.gather(t) {
 			continue
 		}
 		one := *t

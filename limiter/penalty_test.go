@@ -92,7 +92,7 @@ func TestPenaltyCountsOwnDenials(t *testing.T) {
 		if !asked {
 			t.Fatal("the penalty was not asked")
 		}
-		return d.Remaining, d.Level
+		return d.Remaining, uint8(d.Debt)
 	}
 	do(login(2, 0, "ann", "a", "team", "x")) // denied by team
 	do(login(2, 0, "ann", "a"))

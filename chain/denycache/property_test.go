@@ -69,10 +69,10 @@ func (p *pair) decide(t *testing.T, takes []stint.Take) (results []stint.Decisio
 	}
 	for i := range takes {
 		got, want := got.Results[i], want.Results[i]
-		if got.Cached != remembered {
-			t.Fatalf("take %d: cached %v, want %v", i, got.Cached, remembered)
+		if got.Own != (remembered && !got.Allowed) {
+			t.Fatalf("take %d: from the cache %v, want %v: %+v", i, got.Own, remembered, got)
 		}
-		got.Cached = false
+		got.Own = false
 		if remembered && got.Remaining < want.Remaining && !exact(takes[i].Limit) {
 			got.Remaining = want.Remaining // after a denial of more than one unit
 		}

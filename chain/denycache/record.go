@@ -119,7 +119,7 @@ func (r *record) refuses(cost uint32, now moment, maxAge time.Duration) (d stint
 		left = stint.Never
 	}
 	d = r.show(now)
-	d.Allowed, d.RetryAfter = false, left
+	d.Allowed, d.Own, d.RetryAfter = false, true, left
 	return d, age, left > 0
 }
 
@@ -139,7 +139,7 @@ func (r *record) fits(cost uint32, now moment, maxAge time.Duration) (d stint.De
 func (r *record) count(cost uint32, now moment) stint.Decision {
 	st := stint.State{T: int64(r.newest.At.Add(r.newest.ResetAfter)), Written: r.newest.At}
 	d := r.limit.Test(&st, r.newest.At.Add(now.since(r.asked)), uint64(cost))
-	d.Cached = true
+	d.Own = !d.Allowed
 	return d
 }
 
@@ -147,7 +147,7 @@ func (r *record) count(cost uint32, now moment) stint.Decision {
 func (r *record) show(now moment) stint.Decision {
 	ago := now.since(r.asked).Truncate(time.Microsecond)
 	return stint.Decision{
-		Allowed: true, Cached: true, Limit: r.newest.Limit, Remaining: r.newest.Remaining, Level: r.newest.Level,
+		Allowed: true, Limit: r.newest.Limit, Remaining: r.newest.Remaining, Debt: r.newest.Debt,
 		ResetAfter: max(0, r.newest.ResetAfter-ago), At: r.newest.At.Add(ago),
 	}
 }

@@ -81,10 +81,10 @@ func (n *node) ask(takes ...stint.Take) (results []stint.Decision, asked int64) 
 	}
 	asked = n.shared.asked.Load() - before
 	for i := range call.Results {
-		if d := &call.Results[i]; d.Cached != (asked == 0) && !d.Degraded {
-			n.Fatalf("asked %d times, and cached %v", asked, d.Cached)
+		if d := &call.Results[i]; d.Own != (asked == 0 && !d.Allowed) && !d.Degraded {
+			n.Fatalf("asked %d times, and from the cache %v", asked, d.Own)
 		}
-		call.Results[i].Cached = false
+		call.Results[i].Own = false
 	}
 	return call.Results, asked
 }

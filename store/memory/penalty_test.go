@@ -44,7 +44,7 @@ func TestPenaltySnapshot(t *testing.T) {
 			t.Errorf("%s after the restart: %+v, want %+v", key, got, want)
 		}
 	}
-	if d := again.Take("runs", penalty, 1); d.Allowed || d.Level != 1 || d.RetryAfter < time.Minute {
+	if d := again.Take("runs", penalty, 1); d.Allowed || d.Debt != 1 || d.RetryAfter < time.Minute {
 		t.Errorf("the step is lost: %+v", d)
 	}
 	_, err = Load(bytes.NewReader(append([]byte(snapshotMagic), snapshotVersion+1, 0, 0, 0)), options)

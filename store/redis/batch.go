@@ -443,7 +443,7 @@ func (b *batch) readGroup(g *group, answer message) error {
 			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]), Charged: uint32(n[7]),
 		}
 		if p.Limit.Algorithm() == stint.Penalty {
-			p.result.Level, p.result.Charged = uint8(n[7]), 0
+			p.result.Debt, p.result.Charged = n[7], 0
 		}
 		p.writes = n[5] == 2
 		if n[2] < 0 {

@@ -46,7 +46,7 @@ func TestPenaltyState(t *testing.T) {
 	if _, err := decide(stint.Take{Op: stint.Reset}); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := decide(stint.Take{Cost: 1}); err != nil || !d.Allowed || d.Level != 0 {
+	if d, err := decide(stint.Take{Cost: 1}); err != nil || !d.Allowed || d.Debt != 0 {
 		t.Errorf("after the reset: %+v, %v", d, err)
 	}
 }

@@ -281,7 +281,7 @@ func results(t *testing.T, o Options) {
 	for _, limit := range variants(10) {
 		s := start(t, o)
 		dirt := stint.Decision{
-			Allowed: true, Degraded: true, Over: true, Cached: true, Level: 1, Limit: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, Delay: -1, At: -1,
+			Allowed: true, Degraded: true, Over: true, Own: true, Debt: 1, Limit: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, Delay: -1, At: -1,
 		}
 		memory := slices.Repeat([]stint.Decision{dirt}, 8)
 		call := stint.Call{At: noon, Results: memory}

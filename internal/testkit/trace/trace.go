@@ -254,8 +254,8 @@ func (s *Step) Check(d stint.Decision) string {
 		return fmt.Sprintf("allowed=%v, want %v", d.Allowed, s.Allow)
 	case s.Remaining >= 0 && d.Remaining != s.Remaining:
 		return fmt.Sprintf("remaining=%d, want %d", d.Remaining, s.Remaining)
-	case s.Level >= 0 && int64(d.Level) != s.Level:
-		return fmt.Sprintf("level=%d, want %d", d.Level, s.Level)
+	case s.Level >= 0 && d.Debt != s.Level:
+		return fmt.Sprintf("level=%d, want %d", d.Debt, s.Level)
 	}
 	for _, span := range []struct {
 		name      string
