@@ -112,7 +112,9 @@ func (l *Limit) timely(st *State, now Instant) bool {
 
 // foreign reports whether the log has an entry after the end of time, in the blocks of the limit. A
 // limit of another algorithm wrote it, or it is corrupt. Such a state counts as an untouched key.
-func (l *Limit) foreign(st *State) bool { return st.Log != nil && st.Log.tail.at > int64(endOfTime)/max(1, l.tick) }
+func (l *Limit) foreign(st *State) bool {
+	return st.Log != nil && st.Log.tail.at > int64(endOfTime)/max(1, l.tick)
+}
 
 // stale reports whether the state must be changed before it counts at now.
 func (l *Limit) stale(st *State, now Instant) bool {
