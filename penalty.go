@@ -37,7 +37,7 @@ import (
 //	Remaining   how many more denied tries start one; 0 while one runs
 //	RetryAfter  of a denied Ask: until the end of the step
 //	ResetAfter  until nothing counts any more
-//	Level       level
+//	Debt        level
 //
 // One key with requests=2, per=1m, a ladder of 1m and 10m and decay=1h:
 //
