@@ -333,10 +333,17 @@ func runOverride(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var r record
-	return c.show(s.Out, text, &r, func(w io.Writer) {
-		fmt.Fprintf(w, "override: %s of %s: %s, %s\n", r.who(), r.Rule, r.numbers(), endWords(&r))
+	var r struct {
+		record
+		Warning string
+	}
+	err = c.show(s.Out, text, &r, func(w io.Writer) {
+		fmt.Fprintf(w, "override: %s of %s: %s, %s\n", r.who(), r.Rule, r.numbers(), endWords(&r.record))
 	})
+	if r.Warning != "" {
+		fmt.Fprintln(s.Err, "warning: "+r.Warning)
+	}
+	return err
 }
 
 // numbers returns what an override sets.
