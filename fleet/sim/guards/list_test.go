@@ -133,7 +133,7 @@ var mutants = []mutant{
 	// Local shares.
 	{
 		name: "the store lends only the rest", file: "fleet/quota/node.go",
-		old: "store: terms.Stored(), empty: empty", new: "store: terms.Limit, empty: empty",
+		old: "\t\treturn terms.Rest\n", new: "\t\treturn terms.Limit\n",
 	},
 	{
 		name: "a local share begins empty", file: "fleet/quota/share.go",
