@@ -55,6 +55,7 @@ func disturb(random *rand.Rand, server *testkit.RedisServer, proxies []*testkit.
 // its log is trimmed. In the end all nodes have the same records and the same trail, and every change
 // that was acknowledged.
 func TestSharedHistory(t *testing.T) {
+	t.Parallel()
 	rounds := 40
 	if testing.Short() {
 		rounds = 15

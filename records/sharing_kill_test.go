@@ -38,6 +38,7 @@ func openAsWriter(path string) (*File, error) {
 // change is on all nodes; the unfinished one is either complete everywhere or nowhere. Its repeat on
 // another node is made once.
 func TestSharedKill(t *testing.T) {
+	t.Parallel()
 	kills := 40
 	if testing.Short() {
 		kills = 8
@@ -109,6 +110,7 @@ func (l *faultyLog) Append(ctx context.Context, after replication.Head, e *repli
 // A change that could not be sent has changed nothing, and says so. One whose answer is lost says that
 // it may have been made; it is in force here too soon after, and its repeat has the outcome.
 func TestSharedAppendFails(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	inner, err := recordlog.Open(server.URL(), "shop")
 	testkit.Must(t, err)
@@ -143,6 +145,7 @@ func TestSharedAppendFails(t *testing.T) {
 // A node without disk space says so. What it appended to the log is on the other nodes, and here when
 // there is room again.
 func TestSharedNoRoom(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	path := filepath.Join(t.TempDir(), "writer")
 	other := share(t, server.URL(), filepath.Join(t.TempDir(), "other"))

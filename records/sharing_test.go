@@ -20,6 +20,7 @@ import (
 
 // Of three nodes, each sees what another changes: bans, patterns, plans, keys.
 func TestSharedChangesAreInForce(t *testing.T) {
+	t.Parallel()
 	nodes := fleet(t, testkit.StartRedis(t).URL(), 3)
 	address := netip.MustParseAddr("192.0.2.7")
 	key := keyOf("secret", "user=42")
@@ -74,6 +75,7 @@ func TestSharedChangesAreInForce(t *testing.T) {
 
 // Two nodes write one record at the same revision: one of them gets the conflict.
 func TestSharedConflict(t *testing.T) {
+	t.Parallel()
 	nodes := fleet(t, testkit.StartRedis(t).URL(), 2)
 	revision := nodes[0].write(subject)
 	for round := range 20 {
@@ -115,6 +117,7 @@ func TestSharedConflict(t *testing.T) {
 
 // The same idempotency key on several nodes at once makes one change, or refuses it once.
 func TestSharedIdempotency(t *testing.T) {
+	t.Parallel()
 	nodes := fleet(t, testkit.StartRedis(t).URL(), 3)
 	last := nodes[0].write(subject)
 	for round := range 20 {
@@ -166,6 +169,7 @@ func TestSharedIdempotency(t *testing.T) {
 
 // Writers on all nodes at once: nothing is lost.
 func TestSharedWriters(t *testing.T) {
+	t.Parallel()
 	nodes := fleet(t, testkit.StartRedis(t).URL(), 3)
 	var writers sync.WaitGroup
 	for i, n := range nodes {
@@ -185,6 +189,7 @@ func TestSharedWriters(t *testing.T) {
 // While Redis is frozen, a change is refused soon and decisions go on with what is known, whose age
 // grows. Afterwards changes can be made again.
 func TestSharedWithoutRedis(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	nodes := fleet(t, server.URL(), 2)
 	nodes[0].write(subject, ban)
@@ -256,6 +261,7 @@ func TestSharedWithoutRedis(t *testing.T) {
 
 // A change whose answer is lost is unknown, and its repeat on another node has the outcome.
 func TestSharedAnswerLost(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{})
 	dir := t.TempDir()
@@ -286,6 +292,7 @@ func TestSharedAnswerLost(t *testing.T) {
 
 // Redis loses its data: what it has afterwards is completed from the nodes' copies.
 func TestSharedRedisLosesData(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	nodes := fleet(t, server.URL(), 3)
 	for i := range 30 {
@@ -321,6 +328,7 @@ func TestSharedRedisLosesData(t *testing.T) {
 // Redis has lost everything, and a new node makes a change at once: it waits for a node that has the
 // records.
 func TestSharedNewNodeWaits(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	old := fleet(t, server.URL(), 1)[0]
 	old.write(subject, ban)
@@ -340,6 +348,7 @@ func TestSharedNewNodeWaits(t *testing.T) {
 
 // Redis is restored from an older copy: the nodes append what it lost.
 func TestSharedOlderCopy(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t, "--enable-debug-command", "yes")
 	nodes := fleet(t, server.URL(), 3)
 	nodes[0].write(subject)
@@ -363,6 +372,7 @@ func TestSharedOlderCopy(t *testing.T) {
 // A node was alone with changes that Redis lost, and Redis has other ones since. Those in Redis win,
 // the log names the lost ones, and the old file is kept.
 func TestSharedHistoriesDiffer(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t, "--enable-debug-command", "yes")
 	nodes := fleet(t, server.URL(), 2)
 	nodes[0].write(subject)
@@ -395,6 +405,7 @@ func TestSharedHistoriesDiffer(t *testing.T) {
 // A node that was away for longer than the log reaches back, and a new one, read the whole state.
 // Meanwhile changes go on.
 func TestSharedJoin(t *testing.T) {
+	t.Parallel()
 	t.Run("few", func(t *testing.T) { join(t, 5_000) })
 	t.Run("many", func(t *testing.T) {
 		testkit.Long(t)
@@ -468,6 +479,7 @@ func join(t *testing.T, records int) {
 
 // A file that was not shared becomes the beginning of the shared records, if Redis has none.
 func TestSharedFromFile(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	path := filepath.Join(t.TempDir(), "records.db")
 	alone := open(t, path)
@@ -497,6 +509,7 @@ func TestSharedFromFile(t *testing.T) {
 
 // A subject that one node erases is erased in the files of all nodes and in the log.
 func TestSharedErase(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	nodes := fleet(t, server.URL(), 2)
 	name := "user=personal-name"
@@ -531,6 +544,7 @@ func TestSharedErase(t *testing.T) {
 // A key that cannot be revoked because Redis is away stays valid, and the caller gets an error. A
 // revocation that was made is in force everywhere.
 func TestSharedRevoke(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	nodes := fleet(t, server.URL(), 2)
 	key := keyOf("secret", "user=42")
@@ -556,6 +570,7 @@ func TestSharedRevoke(t *testing.T) {
 
 // A change that is too large to share is refused as such.
 func TestSharedTooLarge(t *testing.T) {
+	t.Parallel()
 	node := fleet(t, testkit.StartRedis(t).URL(), 1)[0]
 	node.write(subject)
 	var c Change
@@ -573,6 +588,7 @@ func TestSharedTooLarge(t *testing.T) {
 
 // A subject with more records and entries than nodes can share at once is erased in parts.
 func TestSharedEraseMany(t *testing.T) {
+	t.Parallel()
 	nodes := fleet(t, testkit.StartRedis(t).URL(), 2)
 	name := "user=personal-name"
 	const most = 4000 // of one change
