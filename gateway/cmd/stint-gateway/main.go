@@ -4,9 +4,9 @@ package main
 
 import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-
 	// The modules register themselves with Caddy.
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
 	_ "stint/gateway"
 )
 
