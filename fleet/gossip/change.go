@@ -129,7 +129,7 @@ func (e *entry) ownUse(peers []uint64, now stint.Instant) int64 {
 	own := float64(wire.Net(e.own.Taken, e.own.Given))
 	all := own
 	for i := range e.counters {
-		if _, live := slices.BinarySearch(peers, e.counters[i].origin); live {
+		if _, live := slices.BinarySearch(peers, e.counters[i].node); live {
 			all += float64(wire.Net(e.counters[i].Taken, e.counters[i].Given))
 		}
 	}
@@ -189,9 +189,10 @@ func (n *Node) addRead(t *stint.Take, units int64, now stint.Instant) {
 		return
 	}
 	n.prepare(e, t.Limit, now)
-	e.base, e.baseAt = new(stint.State), now
+	e.base = new(stint.State)
 	if units > 0 {
 		e.limit.Force(e.base, now, uint64(units))
-		e.force(uint64(units), now)
+		e.debit(&e.state, uint64(units), 0, now)
 	}
+	e.settle(e.state, now, stint.MaxInstant, now)
 }

@@ -205,21 +205,6 @@ func TestNewsOfNothing(t *testing.T) {
 	}
 }
 
-// What a slow bucket could have given while it was idle is the same, however often one looks.
-func TestIdleSlowly(t *testing.T) {
-	l := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Minute, Burst: 5})
-	from := stint.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-	for _, step := range []time.Duration{10 * time.Minute, 6400 * time.Millisecond, 100 * time.Millisecond} {
-		e := newEntry("k", l, from)
-		for d := step; d <= 10*time.Minute; d += step {
-			e.advance(from.Add(d))
-		}
-		if e.idle < 49 || e.idle > 50 {
-			t.Errorf("in steps of %v %d units, want 50", step, e.idle)
-		}
-	}
-}
-
 // A message in the format of another release is counted, and told of once for each peer; it
 // changes nothing.
 func TestForeign(t *testing.T) {

@@ -199,14 +199,14 @@ func apply(t *stint.Take, st *stint.State, now stint.Instant) stint.Decision {
 // prepare brings an entry up to date before a decision under a limit.
 func (n *Node) prepare(e *entry, l *stint.Limit, now stint.Instant) {
 	e.changeLimit(l, now)
-	e.advance(now)
+	e.open(&e.own, now)
 	e.startCount(n.number.Load()+1, now)
 }
 
 // chargedLocked counts the units that a take charged or gave back.
 func (n *Node) chargedLocked(sh *shard, e *entry, t *stint.Take, before int64, now stint.Instant) {
 	if t.Op == stint.Reset {
-		e.clear(n.number.Load() + 1)
+		e.clear(n.number.Load()+1, now)
 		sh.touchLocked(e)
 		return
 	}
@@ -233,7 +233,7 @@ func (n *Node) shardOf(a stint.Algorithm, key stint.Key) *shard { return &n.shar
 
 // addLocked adds an entry for the key of a take. It copies the key.
 func (n *Node) addLocked(sh *shard, t *stint.Take, now stint.Instant) *entry {
-	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(t.Key))), t.Limit, now), now)
+	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(t.Key))), t.Limit, n.id), now)
 }
 
 func (n *Node) putLocked(sh *shard, e *entry, now stint.Instant) *entry {

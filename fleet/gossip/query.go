@@ -100,8 +100,8 @@ func (n *Node) counted(l *stint.Limit, key stint.Key, number uint64, now stint.I
 	if e == nil || e.own.Taken == 0 {
 		return k, false
 	}
-	e.advance(now)
-	k = wire.Delta{Limit: e.limit, Key: e.key, Count: e.own, Added: e.own.Taken - e.reported, Late: e.late}
+	e.open(&e.own, now)
+	k = *e.delta()
 	k.Born, k.Number = min(k.Born, number), number
 	return k, true
 }

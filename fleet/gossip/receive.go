@@ -21,13 +21,13 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 		return nil
 	}
 	var out []Message
-	switch kind := wire.KindOf(head); {
+	switch {
 	case r.Err != nil:
-	case kind == 0:
+	case wire.KindOf(head) == 0:
 		n.receiveForeign(from)
 		return nil
 	default:
-		out = n.receiveKind(kind, r, from, now)
+		out = n.receiveKind(head, r, from, now)
 	}
 	if r.Err != nil {
 		n.count.damaged.Add(1)
@@ -35,9 +35,9 @@ func (n *Node) Receive(message []byte, now stint.Instant) []Message {
 	return out
 }
 
-// receiveKind handles a message of a kind.
-func (n *Node) receiveKind(kind byte, r *wire.Reader, from uint64, now stint.Instant) (out []Message) {
-	switch kind {
+// receiveKind handles a message by its first two bytes.
+func (n *Node) receiveKind(head []byte, r *wire.Reader, from uint64, now stint.Instant) (out []Message) {
+	switch head[1] {
 	case wire.KindReport:
 		n.receiveReport(r, from, now)
 	case wire.KindBeat:
@@ -45,7 +45,7 @@ func (n *Node) receiveKind(kind byte, r *wire.Reader, from uint64, now stint.Ins
 	case wire.KindRepair:
 		out = n.answerRepair(r, from, now)
 	case wire.KindEntries:
-		n.receiveEntries(r, from, now)
+		n.receiveEntries(r, head[0] != wire.WithoutPeriods, from, now)
 	case wire.KindQuery:
 		out = n.answerQuery(r, from, now)
 	case wire.KindReply:
@@ -141,12 +141,10 @@ func (n *Node) receive(k *wire.Delta, from uint64, before progress, now stint.In
 	defer sh.mu.Unlock()
 	now = sh.latest.Of(now)
 	e := sh.keys[name{k.Key, k.Limit.Algorithm()}]
-	old, since := wire.Count{}, int64(0)
+	old := wire.Count{}
 	if e != nil {
-		e.advance(now)
-		since = e.idle
-		if h := e.findCounter(from); h != nil {
-			old, since = h.Count, h.idle
+		if c := e.findCounter(from); c != nil {
+			old = c.Count
 		}
 	}
 	if !k.Newer(&old) {
@@ -162,33 +160,33 @@ func (n *Node) receive(k *wire.Delta, from uint64, before progress, now stint.In
 	if e == nil {
 		e = n.addRemoteLocked(sh, k.Key, k.Limit, now)
 	}
+	c := e.counterOf(from)
 	if k.Reset && k.Born > old.Born {
 		e.state = stint.State{}
+		e.settle(e.state, now, stint.MaxInstant, now)
 	}
 	taken, given := k.Beyond(&old)
-	if e.kind == window && k.Late > k.Taken-taken { // some were taken in windows that have ended
-		late := min(taken, k.Late-(k.Taken-taken))
-		free := min(late, uint64(e.spare))
-		e.spare -= int64(free)
-		taken -= free
+	if late := min(taken, k.Late-min(k.Late, k.Taken-taken)); e.kind == window && late > 0 { // taken in windows that have ended
+		if at := now - now%stint.Instant(e.per) - 1; at > e.nextAt {
+			e.open(c, at)
+			c.Count = wire.Count{Born: k.Born, Taken: k.Late, Given: min(k.Given, k.Late)}
+			taken -= late
+			defer func() { e.raise(e.replay(now), now) }()
+		}
 	}
-	if taken >= given {
-		e.force(taken-given, now)
-	} else {
-		e.refund(given-taken, since, now)
-	}
-	h := e.counterOf(from, now)
-	h.Count, h.idle = k.Count, e.idle
+	e.open(c, now)
+	c.Count = k.Count
+	e.debit(&e.state, taken, given, now)
 	return true
 }
 
 // addRemoteLocked adds an entry for a key that another node reported. It copies the key.
 func (n *Node) addRemoteLocked(sh *shard, key stint.Key, l *stint.Limit, now stint.Instant) *entry {
-	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(key))), l, now), now)
+	return n.putLocked(sh, newEntry(stint.Key(strings.Clone(string(key))), l, n.id), now)
 }
 
 // receiveEntries handles a part of the answer to a repair request.
-func (n *Node) receiveEntries(r *wire.Reader, from uint64, now stint.Instant) {
+func (n *Node) receiveEntries(r *wire.Reader, periods bool, from uint64, now stint.Instant) {
 	if n.before(from, now).stale {
 		return
 	}
@@ -199,9 +197,10 @@ func (n *Node) receiveEntries(r *wire.Reader, from uint64, now stint.Instant) {
 		covers = r.Progress()
 	}
 	for r.More() {
-		if it := r.Entry(now); r.Err == nil {
+		if it := r.Entry(periods, now); r.Err == nil {
 			n.noteOrigins(it.Counts, now)
 			it.Limit.ForStores().Rebase(&it.State, sent, now)
+			it.Limit.ForStores().Rebase(&it.Settled, sent, now)
 			n.merge(&it, now)
 		}
 	}

@@ -40,16 +40,19 @@ func (n *Node) Tick(now stint.Instant) []Message {
 		out, t.sentRound = append(out, Message{Bytes: w.Data}), round
 	}
 	out = append(out, n.repairsLocked(now)...)
-	alive := make(map[uint64]bool, len(t.origins))
+	alive, settled := make(map[uint64]bool, len(t.origins)), now
 	for id, o := range t.origins {
-		if now.Sub(o.seen) > goneAfter {
+		switch silent := now.Sub(o.seen); {
+		case silent > goneAfter:
 			delete(t.origins, id)
-		} else {
-			alive[id] = true
+			continue
+		case silent < deadAfter:
+			settled = min(settled, o.complete)
 		}
+		alive[id] = true
 	}
 	t.mu.Unlock()
-	n.sweep(int(round%shards), alive, now)
+	n.sweep(int(round%shards), alive, settled, now)
 	for i := range out {
 		n.countSent(&out[i])
 	}
@@ -102,11 +105,11 @@ func (n *Node) send(now stint.Instant) (out []Message) {
 				w.Begin(wire.KindReport, n.id)
 				w.Number(n.number.Add(1))
 			}
-			e.advance(now)
+			e.open(&e.own, now)
 			e.dirty = false
 			e.own.Number = n.number.Load()
 			e.own.Born = min(e.own.Born, e.own.Number)
-			w.Delta(&wire.Delta{Limit: e.limit, Key: e.key, Count: e.own, Added: e.own.Taken - e.reported, Late: e.late})
+			w.Delta(e.delta())
 			e.reported = e.own.Taken
 			pairs++
 		}
@@ -191,21 +194,29 @@ func (n *Node) requestLocked(peer uint64, all bool, list []wire.Progress) Messag
 	w.Number(t.nonce)
 	w.Flag(all)
 	w.Progress(list)
+	w.Flag(true) // can read periods of entries
 	return Message{To: peer, Bytes: w.Data, Bulk: len(w.Data) > wire.MaxPacket}
 }
 
-// sweep removes untouched keys of a shard, and the counts of nodes that are gone.
-func (n *Node) sweep(part int, alive map[uint64]bool, now stint.Instant) {
+// sweep removes untouched keys of a shard, and the counts of nodes that are gone. All reports from
+// before settled have arrived.
+func (n *Node) sweep(part int, alive map[uint64]bool, settled, now stint.Instant) {
 	sh := &n.shard[part]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for at, e := range sh.keys {
-		e.advance(now)
-		if !e.dirty && e.limit.Untouched(&e.state, now.Add(-margin*3/2)) {
+		keep := margin * 3 / 2
+		if e.nextAt > settled {
+			keep = unsettledFor
+		}
+		if !e.dirty && e.limit.Untouched(&e.state, now.Add(-keep)) {
 			delete(sh.keys, at)
 			continue
 		}
-		e.counters = slices.DeleteFunc(e.counters, func(h counter) bool { return !alive[h.origin] })
+		if e.kind != other && e.nextAt <= settled {
+			e.settle(e.next, e.nextAt, e.nextAt, now)
+		}
+		e.counters = slices.DeleteFunc(e.counters, func(h counter) bool { return !alive[h.node] })
 	}
 }
 
@@ -215,7 +226,7 @@ func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Me
 	if b := r.Cut(1); b != nil {
 		all = b[0] == 1
 	}
-	list := r.Progress()
+	list, periods := r.Progress(), r.More()
 	if r.Err != nil {
 		return nil
 	}
@@ -236,13 +247,12 @@ func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Me
 	if !all {
 		covers = slices.DeleteFunc(covers, func(k wire.Progress) bool { _, asked := since[k.Origin]; return !asked })
 	}
-	p := &parts{from: n.id, to: from, nonce: nonce, now: now}
+	p := &parts{from: n.id, to: from, nonce: nonce, now: now, periods: periods}
 	for i := range n.shard {
 		n.shard[i].mu.Lock()
 		for _, e := range sorted(n.shard[i].keys) {
-			e.advance(now)
 			if e.changedSince(n.id, since, all) {
-				p.add(e.snapshot(n.id, alive, now))
+				p.add(e.snapshot(alive))
 			}
 		}
 		n.shard[i].mu.Unlock()
@@ -273,23 +283,17 @@ func (e *entry) changedSince(self uint64, since map[uint64]uint64, all bool) boo
 	if e.own.Taken > 0 && newer(self, e.own.Number) || all && e.dirty {
 		return true
 	}
-	return slices.ContainsFunc(e.counters, func(h counter) bool { return newer(h.origin, h.Number) })
+	return slices.ContainsFunc(e.counters, func(h counter) bool { return newer(h.node, h.Number) })
 }
 
 // snapshot returns all that this node knows of an entry.
-func (e *entry) snapshot(self uint64, alive map[uint64]bool, now stint.Instant) *wire.Entry {
-	b := e.busy(now)
-	it := &wire.Entry{Limit: e.limit, Key: e.key, Since: e.since, Busy: wire.Busy{Since: b.since, Taken: b.taken}}
+func (e *entry) snapshot(alive map[uint64]bool) *wire.Entry {
+	it := &wire.Entry{Limit: e.limit, Key: e.key, Settled: e.settled, SettledAt: e.settledAt}
 	e.state.CopyTo(&it.State)
-	if e.kind == window { // far enough from the end of its window that a delay on the way does not move it to another one
-		it.Busy.Since -= max(0, it.Busy.Since%stint.Instant(e.per)-stint.Instant(e.per*3/4))
-	}
-	if e.own.Taken > 0 || e.own.Reset {
-		it.Counts = append(it.Counts, wire.OriginCount{Origin: self, Count: e.own})
-	}
-	for i := range e.counters {
-		if h := &e.counters[i]; alive[h.origin] {
-			it.Counts = append(it.Counts, wire.OriginCount{Origin: h.origin, At: h.at, Count: h.Count})
+	for _, c := range e.all() {
+		if alive[c.node] && (c.Taken > 0 || c.Reset) {
+			c.close()
+			it.Counts = append(it.Counts, wire.OriginCount{Origin: c.node, Count: c.Count, Base: c.base, Marks: c.marks})
 		}
 	}
 	return it
@@ -299,12 +303,13 @@ func (e *entry) snapshot(self uint64, alive map[uint64]bool, now stint.Instant) 
 type parts struct {
 	from, to, nonce uint64
 	now             stint.Instant
+	periods         bool // the receiver can read them
 	body            wire.Writer
 	out             []Message
 }
 
 func (p *parts) add(it *wire.Entry) {
-	p.body.Entry(it, p.now)
+	p.body.Entry(it, p.periods, p.now)
 	if len(p.body.Data) > wire.MaxBulk {
 		p.cut(0, nil)
 	}
@@ -315,6 +320,9 @@ func (p *parts) add(it *wire.Entry) {
 func (p *parts) cut(total uint64, covers []wire.Progress) {
 	var w wire.Writer
 	w.Begin(wire.KindEntries, p.from)
+	if !p.periods {
+		w.Data[0] = wire.WithoutPeriods
+	}
 	w.Number(p.nonce)
 	w.Number(uint64(len(p.out)))
 	w.Number(total)

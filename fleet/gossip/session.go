@@ -21,10 +21,13 @@ const (
 	maxDoublings  = 4   // how often the time for a slow peer is doubled
 	maxReplyAge   = 1e4 // requests; answers to older ones are ignored
 
-	restAfter = time.Second      // a key that is untouched for this long had a rest
-	margin    = 10 * time.Second // a take of a key that was untouched for this long starts a new count
-	deadAfter = 30 * time.Minute // counts of a node that was silent for this long are not sent on
-	goneAfter = time.Hour        // and after this they are removed
+	margin       = 10 * time.Second // a take of a key that was untouched for this long starts a new count
+	unsettledFor = time.Minute      // while reports are missing, an untouched key stays this long
+	deadAfter    = 30 * time.Minute // counts of a node that was silent for this long are not sent on
+	goneAfter    = time.Hour        // and after this they are removed
+
+	periods  = 8  // of a bucket, until it is full
+	maxMarks = 16 // of one node and key
 )
 
 // session is what a node knows of the other nodes. Its lock may be taken while a shard is locked.

@@ -40,11 +40,18 @@ func (c *Count) Beyond(old *Count) (taken, given uint64) {
 // Net returns the units that are left of taken after given were given back.
 func Net(taken, given uint64) uint64 { return min(taken-min(taken, given), math.MaxInt64) }
 
+// Mark is the count of a node at the end of a period. It contains no take of the period before At.
+type Mark struct {
+	At stint.Instant // begin of the period
+	Count
+}
+
 // OriginCount is the count of one node, and the number of that node.
 type OriginCount struct {
 	Origin uint64
-	At     stint.Instant // when Origin reported it last; 0 in a message of Origin itself
 	Count
+	Base  Count  // of periods whose times are not known any more
+	Marks []Mark // of all later ones
 }
 
 // Delta is a count of the sender and how it changed since the last report of it.
@@ -115,29 +122,21 @@ func (r *Reader) Delta(number uint64) (k Delta) {
 
 // Entry is all that a node knows of a key.
 type Entry struct {
-	Limit  *stint.Limit
-	Key    stint.Key
-	State  stint.State
-	Since  stint.Instant // the node knows all that was taken since then
-	Busy   Busy          // the last time in which the key was used
-	Counts []OriginCount
+	Limit     *stint.Limit
+	Key       stint.Key
+	State     stint.State
+	Settled   stint.State   // at SettledAt, by all counts at their Base
+	SettledAt stint.Instant // 0: never
+	Counts    []OriginCount
 }
 
-// Busy is a stretch of time in which a key was used.
-type Busy struct {
-	Since stint.Instant
-	Taken int64 // units; of a bucket the microseconds in which these come back
-}
-
-// Entry writes an entry, with its times relative to now.
-func (w *Writer) Entry(it *Entry, now stint.Instant) {
+// Entry writes an entry, with its times relative to now, and without periods for a node that cannot
+// read them.
+func (w *Writer) Entry(it *Entry, periods bool, now stint.Instant) {
 	w.Limit(it.Limit)
 	w.Bytes(string(it.Key))
-	state, _ := it.State.AppendBinary(nil)
-	w.Bytes(string(state))
-	w.ago(it.Since, now)
-	w.ago(it.Busy.Since, now)
-	w.Number(uint64(max(0, it.Busy.Taken)))
+	w.state(&it.State)
+	w.Data = append(w.Data, 0, 0, 0) // not used any more
 	w.Number(uint64(len(it.Counts)))
 	for i := range it.Counts {
 		c := &it.Counts[i]
@@ -146,42 +145,91 @@ func (w *Writer) Entry(it *Entry, now stint.Instant) {
 		if c.Reset {
 			flags = hasReset
 		}
-		w.Data = append(w.Data, flags)
-		w.ago(c.At, now)
-		for _, n := range []uint64{c.Born, c.Number, c.Taken, c.Given} {
-			w.Number(n)
+		w.Data = append(w.Data, flags, 0) // the second is not used any more
+		w.count(&c.Count)
+		if periods {
+			w.count(&c.Base)
+			w.Number(uint64(len(c.Marks)))
+			for k := range c.Marks {
+				w.ago(c.Marks[k].At, now)
+				w.count(&c.Marks[k].Count)
+			}
 		}
+	}
+	if periods {
+		w.state(&it.Settled)
+		w.ago(it.SettledAt, now)
 	}
 }
 
-// Entry reads an entry, with its times relative to now.
-func (r *Reader) Entry(now stint.Instant) (it Entry) {
+func (w *Writer) state(st *stint.State) {
+	b, _ := st.AppendBinary(nil)
+	w.Bytes(string(b))
+}
+
+func (w *Writer) count(c *Count) {
+	for _, n := range []uint64{c.Born, c.Number, c.Taken, c.Given} {
+		w.Number(n)
+	}
+}
+
+// Entry reads an entry, with its times relative to now. Without periods no time of a take is known.
+func (r *Reader) Entry(periods bool, now stint.Instant) (it Entry) {
 	it.Limit = r.Limit()
 	it.Key = stint.Key(r.Bytes())
-	if r.Err == nil && it.State.UnmarshalBinary(r.Bytes()) != nil || it.Key == "" {
-		r.Fail()
+	it.State = r.state()
+	for range 3 {
+		r.Number()
 	}
-	it.Since, it.Busy.Since = r.ago(now), r.ago(now)
-	it.Busy.Taken = int64(min(r.Number(), uint64(stint.MaxInstant)))
 	n := r.Number()
-	if n > uint64(len(r.b))/14 {
+	if n > uint64(len(r.b))/14 || it.Key == "" {
 		r.Fail()
 		return it
 	}
-	it.Counts = make([]OriginCount, 0, n)
-	for range n {
-		c := OriginCount{Origin: r.Fixed64()}
-		if b := r.Cut(1); b != nil {
-			c.Reset = b[0]&hasReset != 0
-		}
-		c.At = r.ago(now)
-		c.Born, c.Number, c.Taken, c.Given = r.Number(), r.Number(), r.Number(), r.Number()
-		if c.Born == 0 || c.Given > c.Taken {
+	it.Counts = make([]OriginCount, n)
+	for i := range it.Counts {
+		c := &it.Counts[i]
+		c.Origin = r.Fixed64()
+		flags, _ := r.Cut(1), r.Number()
+		c.Count = r.count()
+		if c.Base = c.Count; c.Born == 0 {
 			r.Fail()
+			return it
 		}
-		it.Counts = append(it.Counts, c)
+		c.Reset = flags[0]&hasReset != 0
+		if !periods {
+			continue
+		}
+		c.Base = r.count()
+		n := r.Number()
+		if n > uint64(len(r.b))/5 {
+			r.Fail()
+			return it
+		}
+		c.Marks = make([]Mark, n)
+		for k := range c.Marks {
+			c.Marks[k] = Mark{r.ago(now), r.count()}
+		}
+	}
+	if it.Settled, it.SettledAt = it.State, now; periods {
+		it.Settled, it.SettledAt = r.state(), r.ago(now)
 	}
 	return it
+}
+
+func (r *Reader) state() (st stint.State) {
+	if b := r.Bytes(); r.Err == nil && st.UnmarshalBinary(b) != nil {
+		r.Fail()
+	}
+	return st
+}
+
+func (r *Reader) count() Count {
+	c := Count{Born: r.Number(), Number: r.Number(), Taken: r.Number(), Given: r.Number()}
+	if c.Given > c.Taken {
+		r.Fail()
+	}
+	return c
 }
 
 // Progress is how many reports of a node were received without a gap.

@@ -13,7 +13,8 @@ import (
 // a node keeps of it.
 func parse(message []byte, now stint.Instant) error {
 	r := NewReader(message)
-	kind := KindOf(r.Cut(2))
+	head := r.Cut(2)
+	kind := KindOf(head)
 	r.Fixed64()
 	number := r.Number()
 	switch kind {
@@ -37,7 +38,7 @@ func parse(message []byte, now stint.Instant) error {
 			r.Progress()
 		}
 		for r.More() {
-			r.Entry(now)
+			r.Entry(head[0] != WithoutPeriods, now)
 		}
 	case KindQuery:
 		for r.More() {
@@ -107,14 +108,19 @@ func TestDecodersAreFrugal(t *testing.T) {
 			for range 4 {
 				w.Number(0)
 			}
-			w.Entry(&Entry{Limit: limits(1, nil)[0], Key: "k", Counts: make([]OriginCount, n)}, now)
+			w.Entry(&Entry{Limit: limits(1, nil)[0], Key: "k", Counts: make([]OriginCount, n)}, true, now)
 		}), message(KindEntries, func(w *Writer) {
 			for range 4 {
 				w.Number(0)
 			}
 			for range n {
-				w.Entry(&Entry{Limit: limits(1, nil)[0], Key: "k", Counts: []OriginCount{{Origin: 1, Count: Count{Born: 1}}}}, now)
+				w.Entry(&Entry{Limit: limits(1, nil)[0], Key: "k", Counts: []OriginCount{{Origin: 1, Count: Count{Born: 1}}}}, true, now)
 			}
+		}), message(KindEntries, func(w *Writer) {
+			for range 4 {
+				w.Number(0)
+			}
+			w.Entry(&Entry{Limit: limits(1, nil)[0], Key: "k", Counts: []OriginCount{{Count: Count{Born: 1}, Marks: make([]Mark, n)}}}, true, now)
 		}))
 	}
 	testkit.Frugal(t, seeds, func(input []byte) { _ = parse(input, now) })

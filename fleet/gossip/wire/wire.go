@@ -12,7 +12,9 @@
 //	reply   the sender's counts of these keys
 //
 // Each kind has a version of its own. Nodes of two releases therefore understand each other in
-// the kinds that did not change. Version 2 of repair and entries added times.
+// the kinds that did not change. Version 2 of repair and entries added times, and version 3 of
+// entries the count at the end of each period. A repair that ends with one more byte is of a node
+// that can read version 3; the others get version 2.
 package wire
 
 // The kinds of messages.
@@ -27,16 +29,22 @@ const (
 
 // format returns the version of a kind of messages.
 func format(kind byte) byte {
-	if kind == KindRepair || kind == KindEntries {
+	switch kind {
+	case KindRepair:
 		return 2
+	case KindEntries:
+		return 3
 	}
 	return 1
 }
 
+// WithoutPeriods is the version of entries without periods, which nodes still read.
+const WithoutPeriods = 2
+
 // KindOf returns the kind of a message by its first two bytes. It returns 0 if another release
 // of this program wrote them.
 func KindOf(head []byte) byte {
-	if len(head) < 2 || head[1] < KindReport || head[1] > KindReply || head[0] != format(head[1]) {
+	if len(head) < 2 || head[1] < KindReport || head[1] > KindReply || head[0] != format(head[1]) && (head[1] != KindEntries || head[0] != WithoutPeriods) {
 		return 0
 	}
 	return head[1]

@@ -42,13 +42,8 @@ func (w *Writer) Flag(set bool) {
 	w.Data = append(w.Data, b)
 }
 
-// ago writes the time from at to now. A zero at counts as now.
-func (w *Writer) ago(at, now stint.Instant) {
-	if at == 0 {
-		at = now
-	}
-	w.Number(uint64(max(0, now-at)))
-}
+// ago writes the time from at to now.
+func (w *Writer) ago(at, now stint.Instant) { w.Number(uint64(max(0, now-at))) }
 
 // Limit writes the number of a limit in this message, and the first time its parameters.
 func (w *Writer) Limit(l *stint.Limit) {

@@ -159,6 +159,6 @@ var mutants = []mutant{
 	},
 	{
 		name: "a gossip node counts what another took", file: "fleet/gossip/receive.go",
-		old: "e.force(taken-given, now)", new: "e.force(min(1, taken-given), now)",
+		old: "\te.debit(&e.state, taken, given, now)\n\treturn true", new: "\te.debit(&e.state, min(1, taken), given, now)\n\treturn true",
 	},
 }
