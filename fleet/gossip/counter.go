@@ -41,7 +41,7 @@ func (e *entry) open(c *counter, now stint.Instant) {
 	begin := now
 	if e.kind == window {
 		begin -= now % stint.Instant(e.per)
-		if c == &e.own && 0 < c.ends && c.ends <= begin {
+		if c == &e.own && c.ends <= begin {
 			e.late = c.Taken
 		}
 	}
@@ -86,7 +86,7 @@ func (c *counter) add(it *wire.OriginCount) {
 	list = append(list, it.Marks...)
 	slices.SortStableFunc(list, byTime)
 	last := c.base
-	c.marks, c.ends = list[:0], 0
+	c.marks = list[:0]
 	for _, m := range list {
 		if m.Born == last.Born {
 			m.Taken, m.Given = max(m.Taken, last.Taken), max(m.Given, last.Given)

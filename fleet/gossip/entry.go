@@ -137,6 +137,9 @@ func (e *entry) delta() *wire.Delta {
 
 // findCounter returns the count of a node, nil if there is none.
 func (e *entry) findCounter(origin uint64) *counter {
+	if origin == e.own.node {
+		return &e.own
+	}
 	for i := range e.counters {
 		if e.counters[i].node == origin {
 			return &e.counters[i]

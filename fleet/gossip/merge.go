@@ -28,9 +28,7 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 	}
 	x := difference{}
 	for i := range it.Counts {
-		if c := &it.Counts[i]; c.Origin != n.id {
-			e.mergeCount(c, &it.State, &x, first, now)
-		}
+		e.mergeCount(&it.Counts[i], &it.State, &x, first, now)
 	}
 	switch {
 	case !x.lacks:
@@ -44,6 +42,7 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 		e.raise(e.replay(now), now)
 	}
 	e.raise(&it.State, now)
+	e.settle(e.settled, e.settledAt, e.settledAt, now) // the next one lacked these units
 }
 
 // difference is how the counts of two nodes for a key differ.
@@ -58,6 +57,17 @@ type difference struct {
 func (e *entry) mergeCount(it *wire.OriginCount, there *stint.State, x *difference, first bool, now stint.Instant) {
 	unknown := e.findCounter(it.Origin) == nil
 	c := e.counterOf(it.Origin)
+	if e.kind != other {
+		if first && it.Base.Newer(&c.base) {
+			c.base = it.Base
+		}
+		if c.add(it); unknown { // nobody here knew this node at that time
+			c.forget(e.settledAt)
+		}
+	}
+	if c == &e.own {
+		return
+	}
 	if taken, given := c.Beyond(&it.Count); given > taken {
 		e.debit(there, 0, given-taken, now)
 	}
@@ -67,14 +77,6 @@ func (e *entry) mergeCount(it *wire.OriginCount, there *stint.State, x *differen
 			e.debit(&e.state, 0, given-taken, now)
 		} else if it.Born == c.Born {
 			x.units += taken - given
-		}
-	}
-	if e.kind != other {
-		if first && it.Base.Newer(&c.base) {
-			c.base = it.Base
-		}
-		if c.add(it); unknown { // nobody here knew this node at that time
-			c.forget(e.settledAt)
 		}
 	}
 	if it.Newer(&c.Count) || it.Born == c.Born && it.Number > c.Number {
