@@ -78,11 +78,12 @@ func (c *counter) join() {
 // add adds the periods that another node knows of a counter.
 func (c *counter) add(it *wire.OriginCount) {
 	c.close()
-	known := stint.Instant(0)
-	if n := len(c.marks); n > 0 {
-		known = c.marks[n-1].At
+	list := append(c.marks, wire.Mark{Count: it.Base}) // as early as can be
+	for i := range c.marks {
+		if !c.marks[i].Newer(&it.Base) {
+			list[len(c.marks)].At = c.marks[i].At
+		}
 	}
-	list := append(c.marks, wire.Mark{At: known, Count: it.Base}) // as early as can be
 	list = append(list, it.Marks...)
 	slices.SortStableFunc(list, byTime)
 	last := c.base

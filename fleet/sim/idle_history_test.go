@@ -68,6 +68,9 @@ func (i *idle) idlePhase() {
 		apart    = time.Duration(pick(i.r, 300, 2000, 5000)) * time.Millisecond
 		busy     = pick(i.r, 0, 0.7, 1.5) // rate of the other side meanwhile, relative to the limit
 	)
+	if i.r.IntN(3) == 0 { // so long that gossip nodes remove keys while others are missing
+		rest += 65 * time.Second
+	}
 	i.demand(together, pick(i.r, 0.5, 1.5), i.nodesOf(-1))
 	begun := i.now
 	switch i.r.IntN(4) {

@@ -136,7 +136,8 @@ func (w *Writer) Entry(it *Entry, periods bool, now stint.Instant) {
 	w.Limit(it.Limit)
 	w.Bytes(string(it.Key))
 	w.state(&it.State)
-	w.Data = append(w.Data, 0, 0, 0) // not used any more
+	w.Flag(it.SettledAt != 0)
+	w.Data = append(w.Data, 0, 0) // not used any more
 	w.Number(uint64(len(it.Counts)))
 	for i := range it.Counts {
 		c := &it.Counts[i]
@@ -178,10 +179,7 @@ func (r *Reader) Entry(periods bool, now stint.Instant) (it Entry) {
 	it.Limit = r.Limit()
 	it.Key = stint.Key(r.Bytes())
 	it.State = r.state()
-	for range 3 {
-		r.Number()
-	}
-	n := r.Number()
+	settled, _, _, n := r.Number() != 0, r.Number(), r.Number(), r.Number()
 	if n > uint64(len(r.b))/14 || it.Key == "" {
 		r.Fail()
 		return it
@@ -213,6 +211,9 @@ func (r *Reader) Entry(periods bool, now stint.Instant) (it Entry) {
 	}
 	if it.Settled, it.SettledAt = it.State, now; periods {
 		it.Settled, it.SettledAt = r.state(), r.ago(now)
+		if !settled {
+			it.SettledAt = 0
+		}
 	}
 	return it
 }
