@@ -16,7 +16,7 @@
 //	report   the counts that changed; reports are numbered
 //	repair   after three intervals with a gap in the numbers the receiver asks the sender
 //	compare  now and then two nodes compare all their counts, those of dead nodes too
-//	join     a new node gets the states and counts of all keys from another node
+//	join     a new node gets the states and counts of all keys from another node, by period
 //	pause    a node that stood still asks again for what arrived meanwhile, because it is old
 //
 // A count belongs to one life of a key. When a key was untouched for a while, the next take
@@ -31,18 +31,25 @@
 //
 //	E <= min((N-1)*(burst + rate*S), excess*S)
 //
-// If the fleet is cut into k parts for a time T: (k-1)*(burst + rate*T). When the parts can reach
-// each other again, each learns how much the others took, but not when. It counts as used
+// If the fleet is cut into k parts for a time T: (k-1)*(burst + rate*T).
 //
-//   - all that was taken since the parts had the same counts, less what the key was idle here
-//   - what both parts took in their last stretch of use, less what came back in that time
+// # Periods
 //
-// This is all of the use if a part never had a rest, or if all use began after one. Use before a
-// rest in the middle may be lost. Units that nobody used never count as used.
+// After a lost report, a partition or a start, a node does not know when the others took. So each
+// node keeps, for each key, node and period, the count at the end of the period, see counter. Nodes
+// that meet exchange these. Of two counts of one period the larger is right, and the use follows
+// from all of them in the order of time, as one node would have counted it. A node that starts again
+// under the same name has another number, and so other counts.
+//
+// Less than the true use may count, because a period's units count as taken at its begin, because
+// old periods become one (a node keeps 16 for each key and node while reports are missing), and
+// because a key that is untouched for a minute is removed meanwhile. Units that a node took which
+// nobody here knew count only if this node's use is lower than the other's. Units that nobody used
+// do not count as used, but for those of the time that a report travels.
 //
 // # Time
 //
-// No two nodes need to agree on the time: messages contain how long ago something was. Only
+// No two nodes need to agree on the time: messages contain how long ago a period began. Only
 // windows begin by each node's own clock, at multiples of their length. Units count in the window
 // in which a node receives the report, or in the one before if the sender took them there. If
 // clocks differ, windows begin at different times, and at most two more limits pass by that, once.

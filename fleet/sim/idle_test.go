@@ -8,7 +8,7 @@ import (
 
 // TestIdle: nodes without takes for so long that they drop their keys, or that are cut off or
 // frozen meanwhile, come back. No more passes than the bound. After all nodes have met again,
-// gossip nodes have most of the total debt, and count nothing as used that was not.
+// gossip nodes have nearly all of the total debt, and count nothing as used that was not.
 func TestIdle(t *testing.T) {
 	n := max(1, *histories/4)
 	if testing.Short() {
@@ -37,7 +37,7 @@ func TestIdle(t *testing.T) {
 			if n < 100 {
 				return
 			}
-			if mode == sim.Gossip && (all.Underestimated*2 > all.Used || all.Overestimated*20 > all.Used) {
+			if mode == sim.Gossip && (all.Underestimated*8 > all.Used || all.Overestimated*100 > all.Used) {
 				t.Errorf("of %d owed %d were forgotten and %d imagined", all.Used, all.Underestimated, all.Overestimated)
 			}
 			if all.Seen.Idled < n/10 || mode != sim.Eventual && all.Seen.Returned < n/20 {
