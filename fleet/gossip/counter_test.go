@@ -59,7 +59,7 @@ func TestAddInAnyOrder(t *testing.T) {
 // Two parts of a fleet use a key in turn, with rests. When they meet again, each knows the use that
 // one node would have counted, but for the units of a period.
 func TestUseBetweenRests(t *testing.T) {
-	for name, l := range map[string]*stint.Limit{
+	for algorithm, l := range map[string]*stint.Limit{
 		"bucket": stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 100}),
 		"window": stint.MustLimit(stint.Spec{Requests: 20, Per: 2 * time.Second, CarryDebt: true}),
 	} {
@@ -84,13 +84,18 @@ func TestUseBetweenRests(t *testing.T) {
 		f.run(30)
 		want := l.ForStores().Used(&truth, f.now)
 		for at := range f.list {
+			e := f.list[at].shardOf(l.Algorithm(), "k").keys[name{"k", l.Algorithm()}]
+			e.settle(e.next, e.nextAt, e.nextAt, f.now) // which must have all that was taken before
+			if got := l.ForStores().Used(e.replay(f.now), f.now); got < want-25 || got > want+2 {
+				t.Errorf("%s: node %d will count %d units as used of %d", algorithm, at, got, want)
+			}
 			d := f.take(at, l, 0)
 			got := d.Limit - d.Remaining + d.Debt
-			if name == "bucket" {
+			if algorithm == "bucket" {
 				got = int64(d.ResetAfter * 10 / time.Second)
 			}
 			if want < 100 || got < want-25 || got > want+2 {
-				t.Errorf("%s: node %d counts %d units as used of %d", name, at, got, want)
+				t.Errorf("%s: node %d counts %d units as used of %d", algorithm, at, got, want)
 			}
 		}
 	}
