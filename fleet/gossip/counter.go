@@ -118,7 +118,7 @@ func (e *entry) replay(now stint.Instant) *stint.State {
 		last := c.base
 		for _, m := range c.marks {
 			taken, given := m.Beyond(&last)
-			list = append(list, wire.Mark{At: min(max(m.At, e.settledAt), now), Count: wire.Count{Taken: taken, Given: given}})
+			list = append(list, wire.Mark{At: min(m.At, now), Count: wire.Count{Taken: taken, Given: given}})
 			last = m.Count
 		}
 	}

@@ -64,6 +64,9 @@ func (e *entry) mergeCount(it *wire.OriginCount, there *stint.State, x *differen
 		if c.add(it); unknown { // nobody here knew this node at that time
 			c.forget(e.settledAt)
 		}
+		for i := range c.marks { // the settled use does not have these
+			c.marks[i].At = max(c.marks[i].At, e.settledAt+1)
+		}
 	}
 	if c == &e.own {
 		return
