@@ -195,7 +195,7 @@ func (d *rulesDecider) everywhere() uint8 { return 1<<(len(d.compared)+1) - 1 }
 // describe turns a line into a request for a domain.
 func (d *rulesDecider) describe(domain *rule.Domain, line *accesslog.Request) error {
 	var err error
-	if d.descriptors, err = domain.Describe(d.descriptors[:0], line); err != nil {
+	if d.descriptors, err = domain.Describe(d.descriptors[:0], line, rule.AnyPhase); err != nil {
 		return err
 	}
 	d.request.Domain, d.request.Attributes = domain.Name(), line

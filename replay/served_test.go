@@ -221,7 +221,7 @@ func (s *served) line(t *testing.T, table *rule.Table, line *accesslog.Request, 
 	passes, matched, bad, over := true, false, false, false
 	for _, domain := range table.Domains() {
 		req := limiter.Request{Domain: domain.Name(), At: at, Attributes: line, Answers: line.Status > 0}
-		described, err := domain.Describe(nil, line)
+		described, err := domain.Describe(nil, line, rule.AnyPhase)
 		if err != nil {
 			passes, matched, bad = false, true, true
 			continue

@@ -85,6 +85,8 @@ func (d *Draft) domain() *Domain {
 		h := &made.http[i]
 		h.readsPath = h.Actions.ReadsPath() || h.Cost.ReadsPath()
 		made.readsPath = made.readsPath || h.readsPath
+		h.late = h.Actions.ReadsIdentity()
+		made.readsIdentity = made.readsIdentity || h.late
 		made.deniesKeys = made.deniesKeys || h.Actions.DeniesKeys()
 	}
 	made.root.identify()

@@ -46,7 +46,7 @@ http:
 		}
 	}
 	all := &request{method: "GET", path: "/", headers: map[string]string{"o": "1", "t": "2", "u": "3", "d": "4"}}
-	if n := testing.AllocsPerRun(100, func() { dst, _ = d.Describe(dst[:0], all) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { dst, _ = d.Describe(dst[:0], all, rule.AnyPhase) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if text := table.String(); !strings.Contains(text, "http groups request_headers as organisation request_headers as team if present") {

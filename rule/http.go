@@ -31,6 +31,22 @@ type Parameters = action.Parameters
 // KeyRecords is optional for Attributes: it knows whose API keys are, for `api_key: {from: records}`.
 type KeyRecords = action.KeyRecords
 
+// Authenticated is optional for Attributes: it returns the name that authentication proved, for the
+// action identity.
+type Authenticated = action.Authenticated
+
+// Phase is when a server decides a request: its position relative to authentication.
+type Phase uint8
+
+// The phases. AnyPhase has all elements of http.rate_limits. A server that decides twice has those
+// without the action identity in Early, before authentication, and those with it in Late, after
+// authentication.
+const (
+	AnyPhase Phase = iota
+	Early
+	Late
+)
+
 // ErrKey is the error of Describe for a request whose API key is not valid, where the rules deny such
 // requests.
 var ErrKey = action.ErrKey
@@ -58,10 +74,20 @@ type HTTPLimit struct {
 
 	// readsPath is set if the descriptors depend on how the path is read.
 	readsPath bool
+
+	// late is set if the descriptors depend on authentication.
+	late bool
 }
+
+// in reports whether the element belongs to a phase.
+func (h *HTTPLimit) in(p Phase) bool { return p == AnyPhase || h.late == (p == Late) }
 
 // HTTP returns the elements of http.rate_limits. Callers must not change the slice.
 func (d *Domain) HTTP() []HTTPLimit { return d.http }
+
+// ReadsIdentity reports whether an element of http.rate_limits has the action identity, so that the
+// phase Late is not empty.
+func (d *Domain) ReadsIdentity() bool { return d != nil && d.readsIdentity }
 
 // Paths returns how paths of requests are read.
 func (d *Domain) Paths() action.Paths { return d.paths }
@@ -85,8 +111,8 @@ func (d *Domain) HoldsAddress(key string) bool {
 	return key == "remote_address" || key == "masked_remote_address" || d != nil && slices.Contains(d.addresses, key)
 }
 
-// Describe appends to dst the descriptors of a request: one for each element of http.rate_limits
-// whose actions all find a value. An element with groups gives one for each group, up to the
+// Describe appends to dst the descriptors of a request in a phase: one for each element of
+// http.rate_limits of that phase whose actions all find a value. An element with groups gives one for each group, up to the
 // first group without a value. A missing attribute never becomes an empty value, so unknown
 // clients do not share a bucket. If servers may read the path in several ways, there are
 // descriptors for each way.
@@ -96,9 +122,12 @@ func (d *Domain) HoldsAddress(key string) bool {
 // Then dst is returned as it was.
 //
 // Describe reuses the memory of dst up to its capacity, including the entries there.
-func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) {
+func (d *Domain) Describe(dst []Descriptor, a Attributes, p Phase) ([]Descriptor, error) {
 	before := len(dst)
-	if d.deniesKeys && slices.ContainsFunc(d.http, func(h HTTPLimit) bool { return h.Actions.Denies(a) }) {
+	if p == Late && !d.readsIdentity {
+		return dst, nil
+	}
+	if d.deniesKeys && slices.ContainsFunc(d.http, func(h HTTPLimit) bool { return h.in(p) && h.Actions.Denies(a) }) {
 		return dst, ErrKey
 	}
 	first, others, err := d.readPath(a)
@@ -107,6 +136,9 @@ func (d *Domain) Describe(dst []Descriptor, a Attributes) ([]Descriptor, error) 
 	}
 	for i := range d.http {
 		h, n := &d.http[i], len(dst)
+		if !h.in(p) {
+			continue
+		}
 		if dst, err = h.describe(dst, a, first); err != nil {
 			return dst[:before], err
 		}

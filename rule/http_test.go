@@ -46,7 +46,7 @@ func show(list []rule.Descriptor) string {
 // described returns the descriptors of a request.
 func described(t testing.TB, d *rule.Domain, dst []rule.Descriptor, r *request) []rule.Descriptor {
 	t.Helper()
-	dst, err := d.Describe(dst, r)
+	dst, err := d.Describe(dst, r, rule.AnyPhase)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ http:
 	if got := show(described(t, d, dst, one)); got != "b=3; path=/one; b=3; path=/one" {
 		t.Fatal(got) // Describe appends
 	}
-	if n := testing.AllocsPerRun(100, func() { dst, _ = d.Describe(dst[:0], both) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { dst, _ = d.Describe(dst[:0], both, rule.AnyPhase) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -252,7 +252,7 @@ http:
 		{map[string]string{"a": "1", "x-a": "1e9"}, `header x-a: "1e9" is not a whole number from 1 to 10000`},
 	} {
 		before := []rule.Descriptor{{Cost: 9}}
-		dst, err := d.Describe(before, &request{path: "/", headers: tt.headers})
+		dst, err := d.Describe(before, &request{path: "/", headers: tt.headers}, rule.AnyPhase)
 		got := ""
 		if err != nil {
 			var bad *rule.CostError
@@ -282,7 +282,7 @@ func BenchmarkDescribe(b *testing.B) {
 	var dst []rule.Descriptor
 	b.ReportAllocs()
 	for b.Loop() {
-		dst, _ = d.Describe(dst[:0], r)
+		dst, _ = d.Describe(dst[:0], r, rule.AnyPhase)
 	}
 	if len(dst) == 0 {
 		b.Fatal(fmt.Sprint(dst))

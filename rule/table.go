@@ -61,8 +61,9 @@ type Domain struct {
 	secrets   []string // descriptor keys whose values are hashes of secrets
 	addresses []string // descriptor keys whose values are addresses of clients
 
-	readsPath  bool // a descriptor depends on how the path is read
-	deniesKeys bool // an action denies requests with API keys that are not valid
+	readsPath     bool // a descriptor depends on how the path is read
+	readsIdentity bool // a descriptor depends on authentication
+	deniesKeys    bool // an action denies requests with API keys that are not valid
 }
 
 // Name returns the name of the domain.

@@ -84,6 +84,8 @@ type action struct {
 	hashed bool
 	narrow bool
 	reads  string
+	// authenticated is set for the action identity.
+	authenticated bool
 	// optional omits the entry, instead of the whole descriptor, if there is no value.
 	optional bool
 }

@@ -23,6 +23,30 @@ type Connection interface {
 	TrustedPeer() bool
 }
 
+// Authenticated is implemented by Attributes of a server that authenticates its clients. Identity
+// returns the name that authentication proved; "" if there is none, and never a name that is only
+// claimed. Without Authenticated nobody is identified.
+type Authenticated interface {
+	Identity() string
+}
+
+// identity returns the name that authentication proved.
+func identity(a Attributes) (string, bool) {
+	if by, ok := a.(Authenticated); ok {
+		name := by.Identity()
+		return name, name != ""
+	}
+	return "", false
+}
+
+// ReadsIdentity reports whether an action reads the name that authentication proved. Such a list can
+// make its descriptor only after authentication.
+func (l *List) ReadsIdentity() bool { return anyIdentity(l.actions) }
+
+func anyIdentity(actions []action) bool {
+	return slices.ContainsFunc(actions, func(a action) bool { return a.authenticated || anyIdentity(a.first) })
+}
+
 // AnyValue calls use with each value of a header until use returns true, and reports whether it
 // did.
 func AnyValue(a Attributes, name string, use func(value string) bool) bool {

@@ -86,7 +86,7 @@ func (a *action) part() Part {
 		if a.narrow {
 			p.From = FromClaim // an IPv6 host can use every address of its /64
 		}
-	case "bearer_claim", "tls_client_certificate", "device":
+	case "bearer_claim", "tls_client_certificate", "device", "identity":
 		p.From = FromProof
 	case "path", "method", "host":
 		p.From, p.Always = FromWish, true

@@ -29,6 +29,7 @@ func init() { // set in init to avoid an initialization cycle: the readers refer
 		"tls_client_certificate": readCertificate,
 		"bearer_claim":           readBearerClaim,
 		"device":                 readDevice,
+		"identity":               readIdentity,
 		"first_of":               readFirstOf,
 	}
 }

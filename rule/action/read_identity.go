@@ -42,6 +42,13 @@ func readPlain(value func(Attributes) (string, bool)) func(strictyaml.Value, *ac
 	}
 }
 
+// readIdentity reads identity: its key is user by default, as that of the subjects of records.
+func readIdentity(v strictyaml.Value, a *action) {
+	a.key, a.value, a.authenticated = defaultSubject, identity, true
+	a.reads = "identity that authentication proved"
+	a.object(v, strictyaml.Words{"skip_if_absent": func(v strictyaml.Value) { a.optional = v.Bool() }})
+}
+
 func readAPIKey(v strictyaml.Value, a *action) {
 	inHeader, inQuery := "", ""
 	var from *strictyaml.Value

@@ -159,7 +159,7 @@ func charged(domain *rule.Domain, address string, choice, number int) []string {
 			r.headers[fmt.Sprint("h", h)] = fmt.Sprint("new", number)
 		}
 	}
-	descriptors, _ := domain.Describe(nil, &r)
+	descriptors, _ := domain.Describe(nil, &r, rule.AnyPhase)
 	var rules []*rule.Rule
 	var keys []string
 	for _, d := range descriptors {

@@ -70,7 +70,7 @@ func (id *Identity) addPart(p *action.Part) {
 		id.Address = true
 	case "device", "tls_client_certificate":
 		id.Device = true
-	case "basic_auth_user":
+	case "basic_auth_user", "identity":
 		id.Account = true
 	case "request_headers", "query_parameters":
 		name := p.Reads[strings.LastIndexByte(p.Reads, ' ')+1:]

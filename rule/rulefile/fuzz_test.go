@@ -70,7 +70,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("the second reading differs: %v\n%v\n%v", err, table, again)
 		}
 		for _, d := range table.Domains() {
-			if described, err := d.Describe(nil, plainRequest{}); err != nil && len(described) > 0 {
+			if described, err := d.Describe(nil, plainRequest{}, rule.AnyPhase); err != nil && len(described) > 0 {
 				t.Errorf("%v beside %v", described, err)
 			}
 		}

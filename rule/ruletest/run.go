@@ -68,7 +68,7 @@ func (r *ruleTest) step(ctx context.Context, domain *rule.Domain, s *Step) *rule
 				"give the domain an http section, or ask with descriptors")
 		}
 		var err error
-		if descriptors, err = domain.Describe(nil, client{s.Request}); err != nil {
+		if descriptors, err = domain.Describe(nil, client{s.Request}, rule.AnyPhase); err != nil {
 			return r.fault(s.Line, err.Error(), "such a request is answered 400; correct what the step sends")
 		}
 	}
