@@ -12,25 +12,23 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, s *scratch, den
 	s.fields.Answer(s.policies, denied, h.options.Reset)
 	s.fields.Put(w.Header())
 	h.name(w, s)
-	if h.options.Denied != nil {
-		h.options.Denied(w, r, &s.Verdict)
+	if h.answered(w, r, s) {
 		return
 	}
 	if err := h.refuser.Denied(&s.refusal, r.Header["Accept"], &s.Verdict, s.policies, denied); err != nil {
 		h.report(r, err)
 	}
-	write(w, r, &s.refusal)
+	h.write(w, r, s)
 }
 
 // refuseListed answers a request that a list or a ban denies.
 func (h *handler) refuseListed(w http.ResponseWriter, r *http.Request, s *scratch) {
 	h.refuser.Listed(&s.refusal, r.Header["Accept"], &s.Verdict, &s.fields)
 	s.fields.Put(w.Header())
-	if h.options.Denied != nil {
-		h.options.Denied(w, r, &s.Verdict)
+	if h.answered(w, r, s) {
 		return
 	}
-	write(w, r, &s.refusal)
+	h.write(w, r, s)
 }
 
 // refusePenalized answers a request that a penalty denies.
@@ -38,22 +36,20 @@ func (h *handler) refusePenalized(w http.ResponseWriter, r *http.Request, s *scr
 	s.fields.Wait(s.Verdict.RetryAfter)
 	s.fields.Put(w.Header())
 	h.name(w, s)
-	if h.options.Denied != nil {
-		h.options.Denied(w, r, &s.Verdict)
+	if h.answered(w, r, s) {
 		return
 	}
 	h.refuser.Penalized(&s.refusal, r.Header["Accept"], &s.Verdict)
-	write(w, r, &s.refusal)
+	h.write(w, r, s)
 }
 
 // refuseUnmatched answers a request to which no limit applies.
 func (h *handler) refuseUnmatched(w http.ResponseWriter, r *http.Request, s *scratch) {
-	if h.options.Denied != nil {
-		h.options.Denied(w, r, &s.Verdict)
+	if h.answered(w, r, s) {
 		return
 	}
 	h.refuser.Unmatched(&s.refusal, r.Header["Accept"])
-	write(w, r, &s.refusal)
+	h.write(w, r, s)
 }
 
 // refuseUnavailable answers a request that is denied because the store failed.
@@ -61,20 +57,36 @@ func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *s
 	s.fields.Wait(response.RetryUnavailable)
 	s.fields.Put(w.Header())
 	h.name(w, s)
-	if h.options.Denied != nil {
-		h.options.Denied(w, r, &s.Verdict)
+	if h.answered(w, r, s) {
 		return
 	}
 	h.refuser.Unavailable(&s.refusal, r.Header["Accept"])
-	write(w, r, &s.refusal)
+	h.write(w, r, s)
 }
 
-// write sends a refusal with Cache-Control: no-store, because the next answer may differ.
-func write(w http.ResponseWriter, r *http.Request, refusal *response.Refusal) {
+// answered undoes the phase Early, and lets Options.Denied answer the request, if it is set.
+func (h *handler) answered(w http.ResponseWriter, r *http.Request, s *scratch) bool {
+	h.undoEarlier(r, s)
+	if h.options.Denied == nil {
+		return false
+	}
+	h.options.Denied(w, r, &s.Verdict)
+	return true
+}
+
+// write undoes the phase Early and sends a refusal with Cache-Control: no-store, because the next
+// answer may differ.
+func (h *handler) write(w http.ResponseWriter, r *http.Request, s *scratch) {
+	h.undoEarlier(r, s)
+	refusal := &s.refusal
 	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	if isGRPC(r) {
+		writeGRPC(w, r, refusal)
+		return
+	}
 	header.Set("Content-Type", refusal.Media)
 	header.Set("Content-Length", strconv.Itoa(len(refusal.Body)))
-	header.Set("Cache-Control", "no-store")
 	for _, f := range refusal.Own {
 		header.Set(f.Name, f.Value)
 	}

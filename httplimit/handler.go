@@ -27,8 +27,9 @@ type asker interface {
 // handler is the middleware around one handler.
 type handler struct {
 	asker
-	next    http.Handler
+	next    Next
 	limiter *limiter.Limiter
+	domain  string // "" for a single limit
 	options Options
 	presets web.Presets
 	refuser *response.Refuser
@@ -39,27 +40,36 @@ type handler struct {
 type scratch struct {
 	request.Scratch
 	attributes attributes
+	domain     string   // the domain of its handler
+	outer      *scratch // of the middleware of the phase Early around this one; nil: there is none
 	caller     caller
 	policies   []web.Policy
 	fields     web.Fields
 	refusal    response.Refusal
 }
 
-// middleware returns a function that wraps handlers with the limits of an asker.
-func middleware(a asker, l *limiter.Limiter, o Options) func(http.Handler) http.Handler {
+// newHandler returns a handler without a next one.
+func newHandler(a asker, l *limiter.Limiter, domain string, o Options) *handler {
 	if o.Headers == nil {
 		o.Headers = []rule.Preset{rule.IETF, rule.Legacy}
 	}
-	h := handler{
-		asker: a, limiter: l, options: o, presets: response.Presets(o.Headers),
+	return &handler{
+		asker: a, limiter: l, domain: domain, options: o, presets: response.Presets(o.Headers),
 		refuser: response.NewRefuser(response.RefusalText{
 			Status: o.Status, Code: o.Code, Message: o.Message, Never: o.NeverMessage, Reset: o.Reset,
 		}),
 		pool: &sync.Pool{New: func() any { return new(scratch) }},
 	}
+}
+
+// middleware returns a function that wraps handlers with a handler.
+func middleware(h *handler) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
-		one := h
-		one.next = next
+		one := *h
+		one.next = func(w http.ResponseWriter, r *http.Request) error {
+			next.ServeHTTP(w, r)
+			return nil
+		}
 		return &one
 	}
 }
@@ -70,29 +80,38 @@ func finder(o *Options) *web.ClientFinder {
 
 // ServeHTTP passes a request to the next handler if its limits allow it.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = h.serve(w, r, h.next) // which returns no error
+}
+
+// serve passes a request to next if its limits allow it, and returns the error of next.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, next Next) error {
 	if h.options.Skip != nil && h.options.Skip(r) {
-		h.next.ServeHTTP(w, r)
-		return
+		return next(w, r)
 	}
 	s := h.pool.Get().(*scratch)
+	h.findEarlier(r, s)
 	what, err := h.ask(r, s)
 	if what == request.Decided && s.Verdict.Reserved() {
-		h.serveWatched(w, r, s)
-		return
+		return h.serveWatched(w, r, s, next)
 	}
 	pass := h.enter(w, r, s, what, err)
 	if pass && what != request.Undecided {
 		s.attributes.setCookies(w.Header())
 	}
+	if pass && h.options.Phase == rule.Early {
+		defer h.release(s)
+		return next(w, withEarlier(r, s))
+	}
 	h.release(s)
 	if pass {
-		h.next.ServeHTTP(w, r)
+		return next(w, r)
 	}
+	return nil
 }
 
 // release puts the memory of a request into the pool.
 func (h *handler) release(s *scratch) {
-	s.attributes, s.caller = attributes{}, caller{}
+	s.attributes, s.caller, s.outer = attributes{}, caller{}, nil
 	s.Clear()
 	h.pool.Put(s)
 }
@@ -106,11 +125,11 @@ func (h *handler) enter(w http.ResponseWriter, r *http.Request, s *scratch, what
 		return true
 	case request.Unidentified:
 		h.refuser.Unidentified(&s.refusal, r.Header["Accept"])
-		write(w, r, &s.refusal)
+		h.write(w, r, s)
 		return false
 	case request.Invalid:
 		h.refuser.Invalid(&s.refusal, r.Header["Accept"], err)
-		write(w, r, &s.refusal)
+		h.write(w, r, s)
 		return false
 	}
 	return h.obey(w, r, s)
@@ -142,6 +161,9 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 			h.report(r, err)
 		}
 		if left <= 0 {
+			if s.Earlier != nil {
+				s.policies = append(s.policies, s.outer.policies...)
+			}
 			s.fields.Answer(s.policies, -1, h.options.Reset)
 			s.fields.Put(w.Header())
 			h.name(w, s)

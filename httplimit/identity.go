@@ -10,6 +10,14 @@ import (
 
 var _ rule.Responder = (*attributes)(nil)
 
+// Identity returns the name that authentication proved; "" if there is none.
+func (a *attributes) Identity() string {
+	if a.rules.identity == nil {
+		return ""
+	}
+	return a.rules.identity(a.Request)
+}
+
 // TrustedPeer reports whether a trusted proxy forwarded the request.
 func (a *attributes) TrustedPeer() bool { return a.rules.finder.Trusts(web.PeerAddr(a.RemoteAddr)) }
 

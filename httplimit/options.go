@@ -62,6 +62,23 @@ type Options struct {
 	// anybody.
 	APIKeys func(key string) (subject, plan string, err error)
 
+	// Identity returns the name that authentication proved, for the action identity; "" if there is
+	// none ([New] only). It must never return a name that is only claimed. If nil, nobody is
+	// identified.
+	Identity func(r *http.Request) string
+
+	// Phase is Early for middleware before authentication ([New] only). It decides by the elements of
+	// http.rate_limits without the action identity; middleware of the same domain with the zero Phase,
+	// behind authentication, then decides by the others. If that one denies the request, what the
+	// first one took is given back; if authentication denies it, that stays taken. The zero Phase
+	// without such middleware before it decides by all elements.
+	Phase Phase
+
+	// Failed is called if a handler behind a [Gate] returned an error and has sent no header, while
+	// limits that count responses wait for the status. Failed calls settle once, when it knows the
+	// status that the client gets, and before the request ends. If nil, the status is 500.
+	Failed func(r *http.Request, err error, settle func(status int))
+
 	// OnError is called for every request that the store could not decide, whatever the policy
 	// decided, for every request that it could not settle, and for a rule's denial that could not
 	// be written. It must not block. If nil, only the limiter's observer learns of the first.

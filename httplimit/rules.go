@@ -16,15 +16,23 @@ import (
 // http.rate_limits turn a request into descriptors, each with its cost. A domain that is unknown or
 // has no http section limits nothing, until a table with such a domain is in force.
 func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) http.Handler {
+	return middleware(newRules(l, domain, options))
+}
+
+func newRules(l *limiter.Limiter, domain string, options Options) *handler {
 	f := finder(&options)
-	a := &byRules{request.ByRules{Limiter: l, Domain: domain}, options.APIKeys, f, http.CanonicalHeaderKey(f.Header())}
-	return middleware(a, l, options)
+	a := &byRules{
+		ByRules:  request.ByRules{Limiter: l, Domain: domain, Phase: options.Phase},
+		identify: options.APIKeys, identity: options.Identity, finder: f, forwarded: http.CanonicalHeaderKey(f.Header()),
+	}
+	return newHandler(a, l, domain, options)
 }
 
 // byRules decides by the rules of a domain.
 type byRules struct {
 	request.ByRules
 	identify  request.IdentifyFunc
+	identity  func(*http.Request) string
 	finder    *web.ClientFinder
 	forwarded string // the header that finder reads, in canonical form
 }
@@ -48,6 +56,8 @@ var (
 	_ rule.Sizer      = (*attributes)(nil)
 	_ rule.Parameters = (*attributes)(nil)
 	_ rule.KeyRecords = (*attributes)(nil)
+
+	_ rule.Authenticated = (*attributes)(nil)
 )
 
 // Method returns the method of the request.

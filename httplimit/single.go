@@ -22,7 +22,7 @@ func Limit(store stint.Store, limit *stint.Limit, options Options) func(http.Han
 		}),
 		given: options.Key, finder: f, forwarded: http.CanonicalHeaderKey(f.Header()),
 	}
-	return middleware(b, l, options)
+	return middleware(newHandler(b, l, "", options))
 }
 
 // single decides by one limit without rules.

@@ -12,19 +12,32 @@ import (
 
 // serveWatched serves an allowed request whose limits count responses. The watcher uses the
 // scratch, and the verdict in it, until the end.
-func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, s *scratch) {
+func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, s *scratch, next Next) (err error) {
 	a := &watched{ResponseWriter: w, handler: h, request: r, scratch: s}
-	status := http.StatusInternalServerError // if the handler panics
-	defer func() {
+	end := func(status int) {
 		a.settle(status)
 		h.release(s)
+	}
+	status := http.StatusInternalServerError // if the handler panics
+	defer func() {
+		if err != nil && !a.settled && h.options.Failed != nil {
+			h.options.Failed(r, err, end)
+			return
+		}
+		end(status)
 	}()
 	seen := a.writer()
 	if h.obey(seen, r, s) {
 		s.attributes.setCookies(w.Header())
-		h.next.ServeHTTP(seen, r)
+		if h.options.Phase == Early {
+			r = withEarlier(r, s)
+		}
+		err = next(seen, r)
 	}
-	status = http.StatusOK
+	if err == nil {
+		status = http.StatusOK
+	}
+	return err
 }
 
 // watched is a ResponseWriter that settles the reservations of the request once, when its status is
@@ -35,11 +48,13 @@ type watched struct {
 	request *http.Request
 	scratch *scratch
 	once    sync.Once
+	settled bool
 }
 
 // settle settles the reservations, even if the client has disconnected.
 func (a *watched) settle(status int) {
 	a.once.Do(func() {
+		a.settled = true
 		if err := response.Settle(a.request.Context(), a.handler.limiter, &a.scratch.Verdict, status); err != nil {
 			a.handler.report(a.request, err)
 		}

@@ -71,6 +71,10 @@ type Request struct {
 	// been swapped since. Nil: the current table.
 	Table *rule.Table
 
+	// Matched means that another decision about the same HTTP request has found, or will find,
+	// whether a limit applies to it, so that Options.DenyUnmatched does not deny it here.
+	Matched bool
+
 	// Answers means that the caller will see the response to the request and call Settle. False:
 	// limits that count responses charge every request at once.
 	Answers bool
@@ -225,9 +229,10 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 		} else {
 			v.missing(req, l)
 		}
-		v.concludeUnmatched(req, l.denyUnmatched)
+		v.concludeUnmatched(req, l.denyUnmatched && !req.Matched)
 	}
 	err := v.ask(ctx, req, l.store)
+	v.undone = err != nil // nobody knows what was taken
 	if err == nil {
 		if req.Debt && v.denyDebts() {
 			l.revoke(ctx, v)

@@ -149,6 +149,12 @@ func (v *Verdict) reset(req *Request) {
 	}
 }
 
+// Clear empties the verdict, for callers that make no decision because no limit applies.
+func (v *Verdict) Clear() {
+	v.reset(&Request{})
+	v.Unmatched = true
+}
+
 // deniedByList is the decision on a request that a list denies.
 var deniedByList = stint.Decision{RetryAfter: stint.Never}
 

@@ -53,6 +53,13 @@ func escape(s string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
+// Text returns the text of a refusal without JSON's escapes.
+func (m *Message) Text(retry time.Duration) string {
+	var text string
+	_ = json.Unmarshal(append(m.appendText([]byte{'"'}, retry), '"'), &text) // it is always valid
+	return text
+}
+
 // AppendEnvelope appends the error envelope of a refusal by a limit.
 func (m *Message) AppendEnvelope(dst []byte, d *stint.Decision, reset Reset) []byte {
 	dst = m.open(dst, d.RetryAfter)

@@ -46,6 +46,10 @@ func outcomeOf(err error) (Outcome, error) {
 // Scratch is the memory of one decision. The zero Scratch is ready to use. It can be used again
 // once its verdict is settled or no longer needed. It is used by one goroutine at a time.
 type Scratch struct {
+	// Earlier is the verdict of the phase Early on the same request; nil if there was none. If it is
+	// set, the next decision is of the phase Late.
+	Earlier *limiter.Verdict
+
 	// Verdict is the decision where the outcome is Decided. Where it is Undecided, only
 	// Verdict.Asked has a meaning: it lists the limits that were to decide.
 	Verdict limiter.Verdict
@@ -58,12 +62,24 @@ type Scratch struct {
 }
 
 // Clear drops the references to the request, and keeps the memory for the next one.
-func (s *Scratch) Clear() { s.request = limiter.Request{} }
+func (s *Scratch) Clear() { s.request, s.Earlier = limiter.Request{}, nil }
 
 // ByRules decides requests by the rules of a domain. It is immutable.
 type ByRules struct {
 	Limiter *limiter.Limiter
 	Domain  string
+
+	// Phase is rule.Early for the first of two decisions about a request. Otherwise it is
+	// rule.AnyPhase; then a decision with Scratch.Earlier is of the phase rule.Late.
+	Phase rule.Phase
+}
+
+// phase returns the phase of a decision.
+func (b *ByRules) phase(s *Scratch) rule.Phase {
+	if s.Earlier != nil {
+		return rule.Late
+	}
+	return b.Phase
 }
 
 // Decide decides a request into s.Verdict. The domain's http.rate_limits turn the request into
@@ -73,7 +89,12 @@ type ByRules struct {
 // Where the catalog has rules of the domain, Decide adds one descriptor for them: method, path,
 // and the user and the plan of the first descriptor that has them. So these rules apply whatever
 // the rule file says. In a domain without http.rate_limits the user is the client's address, of
-// IPv6 its /64. The added descriptor costs one unit.
+// IPv6 its /64. The added descriptor costs one unit. If a request is decided in two phases, these
+// rules belong to the later one where http.rate_limits has the action identity, else to the earlier
+// one.
+//
+// A request that an allow list exempts in the phase Early is exempt in Late too, except from bans.
+// Options.DenyUnmatched of the limiter denies a request if neither phase has a limit for it.
 func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s *Scratch) (Outcome, error) {
 	table := b.Limiter.Table()
 	var domain *rule.Domain
@@ -81,14 +102,15 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 		domain = table.Domain(b.Domain)
 	}
 	rules := b.Limiter.Catalog()
-	cataloged := rules != nil && rules.Has(b.Domain)
+	phase := b.phase(s)
+	cataloged := rules != nil && rules.Has(b.Domain) && (phase == rule.AnyPhase || domain.ReadsIdentity() == (phase == rule.Late))
 	if domain == nil && !cataloged {
 		return b.decideNoLimit(ctx, a, nil, s)
 	}
 	s.described = s.described[:0]
 	if domain != nil {
 		var err error
-		if s.described, err = domain.Describe(s.described, a); err != nil {
+		if s.described, err = domain.Describe(s.described, a, phase); err != nil {
 			if b.banned(a, table, s) {
 				return Decided, nil
 			}
@@ -102,11 +124,15 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 	if cataloged {
 		s.describeToCatalog(a, domain == nil || !domain.HasHTTP())
 	}
-	if len(s.descriptors) == 0 && len(domain.Lists()) == 0 {
-		return b.decideNoLimit(ctx, a, table, s)
-	}
 	s.request = limiter.Request{
 		Domain: b.Domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: answers,
+		Matched: phase == rule.Early && domain.ReadsIdentity() || phase == rule.Late && !s.Earlier.Unmatched,
+	}
+	switch {
+	case phase == rule.Late && (s.Earlier.Listed != nil || len(s.descriptors) == 0 && !s.Earlier.Unmatched):
+		return b.decideBans(s)
+	case len(s.descriptors) == 0 && len(domain.Lists()) == 0 && (!s.request.Matched || !b.Limiter.DeniesUnmatched()):
+		return b.decideNoLimit(ctx, a, table, s)
 	}
 	return outcomeOf(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
 }
@@ -121,9 +147,19 @@ func (b *ByRules) decideNoLimit(ctx context.Context, a rule.Attributes, table *r
 		if !b.HasRules() {
 			b.Limiter.Missing(b.Domain)
 		}
+		s.Verdict.Clear()
 		return NoLimit, nil
 	}
 	return outcomeOf(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
+}
+
+// decideBans denies the request if its client is banned; else it passes.
+func (b *ByRules) decideBans(s *Scratch) (Outcome, error) {
+	if b.Limiter.DenyBanned(&s.request, &s.Verdict) {
+		return Decided, nil
+	}
+	s.Verdict.Clear()
+	return NoLimit, nil
 }
 
 // banned denies a request without descriptors if its client is banned, and reports whether it did.

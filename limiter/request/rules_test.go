@@ -85,7 +85,7 @@ func TestRules(t *testing.T) {
 		"away, a shadow": {away{}, table(t, file), "api", request{"/shadow", ""}, Undecided, false, rule.Allow},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rules := &ByRules{limiter.New(test.store, test.table, limiter.Options{}), test.domain}
+			rules := &ByRules{Limiter: limiter.New(test.store, test.table, limiter.Options{}), Domain: test.domain}
 			var s Scratch
 			got, err := rules.Decide(t.Context(), test.request, false, &s)
 			if got != test.want || (err != nil) != (got == Undecided || got == Invalid) {
@@ -103,7 +103,7 @@ func TestRules(t *testing.T) {
 
 // Only who says that the answer will be told has something reserved.
 func TestAnswers(t *testing.T) {
-	rules := &ByRules{limiter.New(memory.New(memory.Options{}), table(t, file), limiter.Options{}), "api"}
+	rules := &ByRules{Limiter: limiter.New(memory.New(memory.Options{}), table(t, file), limiter.Options{}), Domain: "api"}
 	for _, answers := range []bool{true, false} {
 		var s Scratch
 		if _, err := rules.Decide(t.Context(), request{"/answers", ""}, answers, &s); err != nil || s.Verdict.Reserved() != answers {

@@ -34,7 +34,13 @@ type Refusal struct {
 	// Own are the headers that the rule itself names, nil if none. They are set after all
 	// others.
 	Own []denial.Header
+
+	message *web.Message
+	retry   time.Duration
 }
+
+// Text returns the message for people alone, for protocols whose refusals have no body.
+func (r *Refusal) Text() string { return r.message.Text(r.retry) }
 
 // RefusalText is the status and text of refusals by a limit. The zero RefusalText stands for the
 // defaults.
@@ -84,7 +90,7 @@ func NewRefuser(w RefusalText) *Refuser {
 // Denied makes the refusal of a request that policies[denied] denied, as the rule configures it.
 // If the rule's own body cannot be made, the body is the default one and the error says why.
 func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, policies []web.Policy, denied int) error {
-	*r = Refusal{Status: f.status, Body: r.Body[:0]}
+	*r = Refusal{Status: f.status, Body: r.Body[:0], message: f.denied, retry: v.RetryAfter}
 	var err error
 	if v.Rule != nil && v.Rule.Denial != nil {
 		own := v.Rule.Denial
@@ -117,6 +123,7 @@ func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict, fields
 		return
 	}
 	plainRefusal(r, accept, f.banned, v.Listed.Status)
+	r.retry = v.RetryAfter
 	switch {
 	case r.Media == web.Problem:
 		r.Body = f.banned.AppendCodedProblem(r.Body[:0], r.Status, http.StatusText(r.Status), v.RetryAfter)
@@ -131,7 +138,7 @@ func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict, fields
 // is, with the end of the step as its renewal.
 func (f *Refuser) Penalized(r *Refusal, accept []string, v *limiter.Verdict) {
 	const status = http.StatusTooManyRequests
-	*r = Refusal{Status: status, Body: r.Body[:0]}
+	*r = Refusal{Status: status, Body: r.Body[:0], message: f.penalized, retry: v.RetryAfter}
 	if web.PrefersProblem(accept) {
 		r.Media, r.Body = web.Problem, f.penalized.AppendCodedProblem(r.Body, status, http.StatusText(status), v.RetryAfter)
 		return
@@ -171,7 +178,7 @@ func (f *Refuser) Invalid(r *Refusal, accept []string, err error) {
 
 // plainRefusal makes a refusal for which waiting does not help, without numbers of a limit.
 func plainRefusal(r *Refusal, accept []string, m *web.Message, status int) {
-	*r = Refusal{Status: status, Body: r.Body[:0]}
+	*r = Refusal{Status: status, Body: r.Body[:0], message: m, retry: stint.Never}
 	if web.PrefersProblem(accept) {
 		r.Media, r.Body = web.Problem, m.AppendPlainProblem(r.Body, status, http.StatusText(status), stint.Never)
 		return
@@ -182,7 +189,7 @@ func plainRefusal(r *Refusal, accept []string, m *web.Message, status int) {
 // Unavailable makes the refusal of a request that the store could not decide.
 func (f *Refuser) Unavailable(r *Refusal, accept []string) {
 	const status = http.StatusServiceUnavailable
-	*r = Refusal{Status: status, Body: r.Body[:0]}
+	*r = Refusal{Status: status, Body: r.Body[:0], message: f.unavailable, retry: RetryUnavailable}
 	if web.PrefersProblem(accept) {
 		r.Media, r.Body = web.Problem, f.unavailable.AppendCapacityProblem(r.Body, status, RetryUnavailable)
 		return

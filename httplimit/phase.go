@@ -1,0 +1,73 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+
+	"stint/limiter"
+	"stint/limiter/response"
+	"stint/rule"
+)
+
+// Phase is when middleware decides a request: its position relative to authentication.
+type Phase = rule.Phase
+
+// Early is the phase before authentication, see Options.Phase.
+const Early = rule.Early
+
+// Next is a handler that may return an error, after which somebody else answers the request. It does
+// so as the handlers of Caddy do.
+type Next func(w http.ResponseWriter, r *http.Request) error
+
+// Gate is the middleware of [New] for servers whose handlers return errors. It is safe for
+// concurrent use.
+type Gate struct{ handler *handler }
+
+// NewGate returns a gate that limits by the rules of a domain in the table of l, see [New].
+func NewGate(l *limiter.Limiter, domain string, options Options) *Gate {
+	return &Gate{newRules(l, domain, options)}
+}
+
+// Serve passes a request to next if its limits allow it, and returns the error of next. Otherwise it
+// answers the request and returns nil.
+func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Next) error {
+	return g.handler.serve(w, r, next)
+}
+
+// earlierKey is the context key of the scratch of the innermost middleware of the phase Early.
+type earlierKey struct{}
+
+// withEarlier returns r for the handlers behind middleware of the phase Early with this scratch.
+func withEarlier(r *http.Request, s *scratch) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), earlierKey{}, s))
+}
+
+// findEarlier finds the verdict of the phase Early of the same domain.
+func (h *handler) findEarlier(r *http.Request, s *scratch) {
+	s.policies = s.policies[:0]
+	if s.domain = h.domain; h.domain == "" {
+		return
+	}
+	outer, _ := r.Context().Value(earlierKey{}).(*scratch)
+	if s.outer = outer; h.options.Phase == Early {
+		return
+	}
+	for ; outer != nil; outer = outer.outer {
+		if outer.domain == h.domain {
+			s.outer, s.Earlier = outer, &outer.Verdict
+			return
+		}
+	}
+}
+
+// undoEarlier gives back what the phase Early took, as this one denies the request.
+func (h *handler) undoEarlier(r *http.Request, s *scratch) {
+	if s.Earlier == nil {
+		return
+	}
+	undo, cancel := response.Afterwards(r.Context())
+	defer cancel()
+	if err := h.limiter.Undo(undo, s.Earlier); err != nil {
+		h.report(r, err)
+	}
+}
