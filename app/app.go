@@ -31,28 +31,28 @@ const sweepEvery = 5 * time.Second
 // App is one service: listeners, rules and a store. Call New, Start and Stop in this order, each
 // once; Run starts, waits and stops. All methods are safe for concurrent use.
 type App struct {
-	config        settings.Config
-	log           *slog.Logger
-	stores        stores
-	state         string          // path of the state file, with links resolved
-	secret        *rule.KeySecret // hashes values in keys; nil: they use the plain SHA-256
-	unsavedSecret []byte          // secret to write beside the state file; nil: none
-	limiter       *limiter.Limiter
-	rls           *rls.Handler
-	metrics       *telemetry.Metrics
-	gauges        load.Gauges
-	rules         ruleset
-	keys          *rulefile.KeySets
-	listeners     []*listener                 // in the order of opening
-	certs         map[string]*web.Certs       // by listener; none: it is not encrypted
-	access        atomic.Pointer[access.List] // callers of admin; nil: there is no file of them
-	gates         gates
-	envoy         *telemetry.EnvoyStats // nil: not configured
-	grpcServer    *transport.Server     // server of grpc; nil: it is not opened
-	book          *book.Book
-	records       *records.File  // nil: not configured
-	recordLog     *recordlog.Log // nil: the records are not shared
-	clients       *clients       // nil: there are no records
+	config     settings.Config
+	log        *slog.Logger
+	stores     stores
+	state      string             // path of the state file, with links resolved
+	secret     *rule.KeySecret    // hashes values in keys; nil: they use the plain SHA-256
+	newSecret  settings.NewSecret // to write beside the state file
+	limiter    *limiter.Limiter
+	rls        *rls.Handler
+	metrics    *telemetry.Metrics
+	gauges     load.Gauges
+	rules      ruleset
+	keys       *rulefile.KeySets
+	listeners  []*listener                 // in the order of opening
+	certs      map[string]*web.Certs       // by listener; none: it is not encrypted
+	access     atomic.Pointer[access.List] // callers of admin; nil: there is no file of them
+	gates      gates
+	envoy      *telemetry.EnvoyStats // nil: not configured
+	grpcServer *transport.Server     // server of grpc; nil: it is not opened
+	book       *book.Book
+	records    *records.File  // nil: not configured
+	recordLog  *recordlog.Log // nil: the records are not shared
+	clients    *clients       // nil: there are no records
 
 	rulesInRecords bool // book has its rules there
 
@@ -97,9 +97,14 @@ func New(config settings.Config) (*App, error) {
 		a.stores.close()
 		return nil, err
 	}
-	if err = a.openSecret(); err != nil {
+	secret, made, err := config.Secret(a.state)
+	if err != nil {
 		a.stores.close()
 		return nil, err
+	}
+	a.newSecret = made
+	if secret != nil {
+		a.secret = rule.NewKeySecret(secret)
 	}
 	if err = a.openGossip(); err != nil {
 		a.stores.close()
@@ -115,7 +120,7 @@ func New(config settings.Config) (*App, error) {
 		a.closeRecords()
 		return nil, err
 	}
-	a.metrics = telemetry.New(telemetry.NewRegistry())
+	a.metrics = a.registry()
 	a.metrics.Built(Version())
 	a.openClients()
 	a.metrics.Store(a.stores.stats)
@@ -279,8 +284,8 @@ func (a *App) logStart() {
 	}
 }
 
-// watch starts to watch the rule files for changes.
-func (a *App) watch(ctx context.Context) {
+// watchRules watches the rule files for changes until ctx is done.
+func (a *App) watchRules(ctx context.Context) {
 	find := config.NewWatcher
 	if a.config.RulesFiles != settings.FilesYAML {
 		find = config.NewTreeWatcher

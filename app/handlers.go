@@ -8,8 +8,10 @@ import (
 
 	"stint/docs"
 	"stint/httplimit"
+	"stint/internal/jsonbody"
 	"stint/internal/logging"
 	"stint/internal/web"
+	"stint/rule"
 	"stint/server/httpapi"
 	"stint/server/recordapi"
 	"stint/server/ruleapi"
@@ -49,7 +51,10 @@ func (a *App) adminHandler() http.Handler {
 	}
 	options.Records, options.RecordPaths = http.HandlerFunc(recordapi.Off), recordapi.Paths
 	if a.records != nil {
-		options.Records, options.OnReset = recordapi.New(a.records, a.log, a.limiter.CheckOverride), a.noteReset
+		options.Records = recordapi.New(a.records, a.log, a.limiter.CheckOverride)
+		options.OnReset = func(r *http.Request, name string, key []rule.Entry, before any) *jsonbody.Fault {
+			return recordapi.NoteReset(a.records, r, recordapi.Reset{Rule: name, Key: key, Before: before})
+		}
 	}
 	if a.clients != nil {
 		options.Overrides = a.clients.Overrides

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"stint/internal/jsonbody"
 	"stint/internal/system"
 	"stint/records"
 	"stint/records/apirules"
-	"stint/records/trail"
-	"stint/rule"
 	"stint/server/recordapi"
 	"stint/server/ruleapi"
 	"stint/store/redis/recordlog"
@@ -70,7 +67,9 @@ func (a *App) ruleOptions() ruleapi.Options {
 		}
 		o.Fault = recordapi.FaultOf
 	case a.records != nil:
-		o.Changed = a.noteRule
+		o.Changed = func(r *http.Request, action, id string, before, after any) *jsonbody.Fault {
+			return recordapi.NoteRule(a.records, a.log, r, recordapi.RuleChange{Action: action, ID: id, Before: before, After: after})
+		}
 	}
 	return o
 }
@@ -144,32 +143,4 @@ func (a *App) closeRecords() {
 	if err := a.records.Close(); err != nil {
 		a.log.Error("records not closed", "error", err)
 	}
-}
-
-// noteReset writes a reset to the audit trail, before it is made.
-func (a *App) noteReset(r *http.Request, name string, key []rule.Entry, before any) *jsonbody.Fault {
-	e := records.Event{Action: trail.Reset}
-	if name == "" {
-		name = "-" // a limit in the request
-	}
-	for _, entry := range key {
-		e.Subjects = append(e.Subjects, entry.Key+"="+entry.Value)
-	}
-	e.Object = records.ID{Kind: records.Limits, Name: name + " " + strings.Join(e.Subjects, " ")}
-	f := recordapi.Note(a.records, r, e, before, nil)
-	if f != nil {
-		f.Problem = "nothing was reset: " + f.Problem
-	}
-	return f
-}
-
-// noteRule writes the change of a rule per API, which is not among the records, to the audit trail.
-func (a *App) noteRule(r *http.Request, action, id string, before, after any) *jsonbody.Fault {
-	e := records.Event{Action: trail.Action(action), Object: records.ID{Kind: recordapi.Rules, Name: id}}
-	f := recordapi.Note(a.records, r, e, before, after)
-	if f != nil {
-		a.log.Error("audit entry lost", "action", action, "rule", id, "error", f.Problem)
-		f.Problem, f.Hint = "the rule was changed, but "+f.Problem, "mend what the problem names, and make the change again"
-	}
-	return f
 }

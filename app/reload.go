@@ -20,6 +20,9 @@ type ruleset struct {
 	mu         sync.Mutex    // held during a reload, so that there is one at a time
 	generation atomic.Uint64 // number of tables since the start
 
+	background context.Context    //nolint:containedctx // for watches that begin later; ends with Stop
+	unwatch    context.CancelFunc // ends the watch of the rule files
+
 	stateMu sync.Mutex // guards the fields below; held only briefly
 	failure error      // error of the last reload; nil: it succeeded
 	failed  time.Time
@@ -73,7 +76,11 @@ func (a *App) runRetries(ctx context.Context) {
 func (a *App) reload(why string, always bool) error {
 	a.rules.mu.Lock()
 	defer a.rules.mu.Unlock()
+	return a.reloadLocked(why, always)
+}
 
+// reloadLocked is reload for callers that hold a.rules.mu.
+func (a *App) reloadLocked(why string, always bool) error {
 	table, err := a.loadRules()
 	if err != nil {
 		a.refuse(err, why, always)

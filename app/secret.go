@@ -2,71 +2,18 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"io/fs"
-	"os"
 
-	"stint/internal/text"
 	"stint/rule"
 )
 
-// openSecret reads the secret with which keys contain the hashes of api_key and cookie values. It
-// is in the configured file. A process that counts alone makes its own secret without one, and
-// keeps it beside the state file if there is one. Nodes that share counts without a file have no
-// secret, as they could not agree on one.
-func (a *App) openSecret() error {
-	c := &a.config
-	var secret []byte
-	var err error
-	switch {
-	case c.NamespaceSecretFile != "":
-		secret, err = c.ReadSecret(c.NamespaceSecretFile, "namespace-secret-file")
-	case c.Shares():
-		return nil
-	case c.State != "":
-		secret, err = a.ownSecret(a.state + ".secret")
-	default:
-		secret = newSecret()
-	}
-	if err == nil {
-		a.secret = rule.NewKeySecret(secret)
+// keepSecret writes a new secret beside the state file.
+func (a *App) keepSecret() error {
+	kept, err := a.newSecret.Keep(&a.config)
+	if kept {
+		a.log.Info("namespace secret made; counts of api_key and cookie values begin anew, as their keys are hashed under it", "file", a.newSecret.File)
 	}
 	return err
 }
-
-// ownSecret reads the secret from the file beside the state file. If there is no such file it makes
-// a secret, which keepSecret writes when the service starts.
-func (a *App) ownSecret(name string) ([]byte, error) {
-	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return a.config.ReadSecret(name, "state")
-	}
-	a.unsavedSecret = newSecret()
-	return a.unsavedSecret, nil
-}
-
-// keepSecret writes a new secret beside the state file.
-func (a *App) keepSecret() error {
-	if a.unsavedSecret == nil {
-		return nil
-	}
-	c, name := &a.config, a.state+".secret"
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		_, err = f.Write(a.unsavedSecret)
-		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-			err = errors.Join(err, os.Remove(name))
-		}
-	}
-	if err != nil {
-		return c.Fault("state", "cannot keep the namespace secret in "+name+": "+text.Cause(err), "let this user write in its folder, or give --namespace-secret-file")
-	}
-	a.log.Info("namespace secret made; counts of api_key and cookie values begin anew, as their keys are hashed under it", "file", name)
-	return nil
-}
-
-// newSecret returns a random secret as text.
-func newSecret() []byte { return []byte(rand.Text() + rand.Text()) }
 
 // checkSecret compares the secret with that of the other nodes, whose fingerprint is in the server.
 // With keep it stores its own fingerprint if there is none. If they differ it ends this process,

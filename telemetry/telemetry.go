@@ -86,7 +86,11 @@ func (m *Metrics) Add(more interface{ Register(prometheus.Registerer) }) { more.
 // Handler serves all metrics of the registry, in the format that the client asks for.
 func (m *Metrics) Handler() http.Handler {
 	gatherer, ok := m.reg.(prometheus.Gatherer)
-	if !ok {
+	if all, is := m.reg.(*Collectors); is {
+		reg := prometheus.NewRegistry()
+		reg.MustRegister(all)
+		gatherer = reg
+	} else if !ok {
 		gatherer = prometheus.DefaultGatherer
 	}
 	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})

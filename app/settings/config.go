@@ -20,12 +20,13 @@ import (
 	"stint/server/httpapi"
 	"stint/store/memory"
 	"stint/store/redis"
+	"stint/telemetry"
 )
 
 // Config is the configuration of the service. [Default] returns the defaults, which are not the
 // zero values: the zero Config opens no listener and can do nothing.
 //
-// Every field but Output and Clock is also a flag, an environment variable and a key of the config
+// Every field but those from Output on is also a flag, an environment variable and a key of the config
 // file, under the name that its comment begins with; see [Config.Settings].
 type Config struct {
 	// Rules (rules) are files and folders of rules. The service reads them again when one of them
@@ -259,6 +260,17 @@ type Config struct {
 	// Clock is the clock of the store in memory, for tests; nil means the machine's.
 	Clock func() stint.Instant
 
+	// Embedded lets the service run without a listener, inside a program that asks its limiter and
+	// serves its admin handler.
+	Embedded bool
+
+	// Log is the log; nil means one to Output in LogFormat.
+	Log *slog.Logger
+
+	// Collectors are where the service registers its metrics, which the program serves; nil means a
+	// registry of its own, which the admin address serves.
+	Collectors *telemetry.Collectors
+
 	// where is the place of each setting's value, for errors.
 	where map[string]string
 	// Warnings are about suspicious values and variables; the service logs them at the start.
@@ -298,6 +310,9 @@ func Default() Config {
 
 // Logger returns the log of the configuration, which must have been checked.
 func (c *Config) Logger() *slog.Logger {
+	if c.Log != nil {
+		return c.Log
+	}
 	var out io.Writer = os.Stderr
 	if c.Output != nil {
 		out = c.Output
@@ -357,7 +372,7 @@ func (c *Config) Check() error {
 	if err := c.checkRecords(); err != nil {
 		return err
 	}
-	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
+	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" && !c.Embedded {
 		return c.Fault("http", "no listener is left: http, grpc and admin are all empty",
 			"give one of them an address, such as 127.0.0.1:8080")
 	}

@@ -1,9 +1,7 @@
 package settings
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,27 +50,6 @@ const AutoDrainDelay time.Duration = -1
 
 // Linger is how long the service goes on answering with AutoDrainDelay.
 const Linger = time.Second
-
-// leastSecret is the shortest namespace secret, in bytes.
-const leastSecret = 16
-
-const secretHint = "put 32 random bytes there, the same on every node: openssl rand -hex 32 > FILE"
-
-// Shares reports whether other processes may count under the keys of this one.
-func (c *Config) Shares() bool { return c.Store != "memory" || c.Gossip.Addr != "" }
-
-// ReadSecret returns the secret in a file. which is the setting to name in errors.
-func (c *Config) ReadSecret(name, which string) ([]byte, error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil, c.Fault(which, "cannot read the namespace secret "+name+": "+text.Cause(err), "check the path and its permissions")
-	}
-	data = bytes.TrimSpace(data)
-	if len(data) < leastSecret {
-		return nil, c.Fault(which, fmt.Sprintf("the namespace secret in %s has %d bytes, and needs at least %d", name, len(data), leastSecret), secretHint)
-	}
-	return data, nil
-}
 
 // TryFolder writes into the folder of a file and removes what it wrote, to find an error before
 // counts are first saved.

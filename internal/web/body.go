@@ -55,8 +55,7 @@ func escape(s string) string {
 
 // Text returns the text of a refusal without JSON's escapes.
 func (m *Message) Text(retry time.Duration) string {
-	var text string
-	_ = json.Unmarshal(append(m.appendText([]byte{'"'}, retry), '"'), &text) // it is always valid
+	text, _ := strconv.Unquote(string(append(m.appendText([]byte{'"'}, retry), '"'))) // it is always valid
 	return text
 }
 

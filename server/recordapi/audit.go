@@ -1,7 +1,9 @@
 package recordapi
 
 import (
+	"cmp"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"stint/records"
 	"stint/records/trail"
 	"stint/records/transfer"
+	"stint/rule"
 	"stint/server/access"
 	"stint/server/resource"
 )
@@ -203,4 +206,42 @@ func Note(f *records.File, r *http.Request, e records.Event, before, after any) 
 		return fault
 	}
 	return nil
+}
+
+// Reset is the reset of a limit for a key.
+type Reset struct {
+	Rule   string // "" for a limit in the request
+	Key    []rule.Entry
+	Before any // the state of the limit
+}
+
+// NoteReset writes a reset to the audit trail, before it is made.
+func NoteReset(f *records.File, r *http.Request, reset Reset) *jsonbody.Fault {
+	e := records.Event{Action: trail.Reset}
+	for _, entry := range reset.Key {
+		e.Subjects = append(e.Subjects, entry.Key+"="+entry.Value)
+	}
+	e.Object = records.ID{Kind: records.Limits, Name: cmp.Or(reset.Rule, "-") + " " + strings.Join(e.Subjects, " ")}
+	fault := Note(f, r, e, reset.Before, nil)
+	if fault != nil {
+		fault.Problem = "nothing was reset: " + fault.Problem
+	}
+	return fault
+}
+
+// RuleChange is the change of a rule per API that is not among the records.
+type RuleChange struct {
+	Action, ID    string
+	Before, After any
+}
+
+// NoteRule writes the change of a rule per API to the audit trail, after it was made.
+func NoteRule(f *records.File, log *slog.Logger, r *http.Request, c RuleChange) *jsonbody.Fault {
+	e := records.Event{Action: trail.Action(c.Action), Object: records.ID{Kind: Rules, Name: c.ID}}
+	fault := Note(f, r, e, c.Before, c.After)
+	if fault != nil {
+		log.Error("audit entry lost", "action", c.Action, "rule", c.ID, "error", fault.Problem)
+		fault.Problem, fault.Hint = "the rule was changed, but "+fault.Problem, "mend what the problem names, and make the change again"
+	}
+	return fault
 }
