@@ -86,7 +86,7 @@ func New(config settings.Config) (*App, error) {
 		return nil, err
 	}
 	a := &App{config: config, log: config.Logger(), retry: make(chan struct{}, 1)}
-	table, err := a.loadRules()
+	table, err := LoadRules(&a.config)
 	if err != nil {
 		return nil, err
 	}

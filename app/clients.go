@@ -3,6 +3,7 @@ package app
 import (
 	"sync/atomic"
 
+	"stint/app/settings"
 	"stint/internal/logging"
 	"stint/limiter"
 	"stint/limiter/lookup"
@@ -59,10 +60,11 @@ func (a *App) identify() func(key string) (subject, plan string, err error) {
 	return a.clients.Identify
 }
 
-// loadRules reads the rules, and checks that the service has the records that they need.
-func (a *App) loadRules() (*rule.Table, error) {
-	table, err := a.config.LoadRules()
-	if err != nil || a.config.Records != "" {
+// LoadRules reads the rules of a configuration, and checks that the service has the records that they
+// need.
+func LoadRules(c *settings.Config) (*rule.Table, error) {
+	table, err := c.LoadRules()
+	if err != nil || c.Records != "" {
 		return table, err
 	}
 	if file, line, needs := table.NeedsRecords(); needs {

@@ -1,4 +1,14 @@
 // Package gateway builds Stint into Caddy: its directives limit, identify and queue the requests of
 // any Caddy site. Command stint-gateway is Caddy with these modules built in; xcaddy builds them into
 // a Caddy of your own.
+//
+// Package gateway/service is the app `stint`, which has the rules and the store; other modules reach
+// the running service through service.Running. Package gateway/limits has the directives
+// `stint_early` and `stint`.
 package gateway
+
+import (
+	// The modules register themselves with Caddy.
+	_ "stint/gateway/limits"
+	_ "stint/gateway/service"
+)

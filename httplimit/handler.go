@@ -66,10 +66,7 @@ func newHandler(a asker, l *limiter.Limiter, domain string, o Options) *handler 
 func middleware(h *handler) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		one := *h
-		one.next = func(w http.ResponseWriter, r *http.Request) error {
-			next.ServeHTTP(w, r)
-			return nil
-		}
+		one.next = plain{next}
 		return &one
 	}
 }
@@ -86,7 +83,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve passes a request to next if its limits allow it, and returns the error of next.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, next Next) error {
 	if h.options.Skip != nil && h.options.Skip(r) {
-		return next(w, r)
+		return next.ServeHTTP(w, r)
 	}
 	s := h.pool.Get().(*scratch)
 	h.findEarlier(r, s)
@@ -95,18 +92,26 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, next Next) error
 		return h.serveWatched(w, r, s, next)
 	}
 	pass := h.enter(w, r, s, what, err)
+	h.observe(r, s, pass)
 	if pass && what != request.Undecided {
 		s.attributes.setCookies(w.Header())
 	}
 	if pass && h.options.Phase == rule.Early {
 		defer h.release(s)
-		return next(w, withEarlier(r, s))
+		return next.ServeHTTP(w, withEarlier(r, s))
 	}
 	h.release(s)
 	if pass {
-		return next(w, r)
+		return next.ServeHTTP(w, r)
 	}
 	return nil
+}
+
+// observe calls Options.Observe.
+func (h *handler) observe(r *http.Request, s *scratch, pass bool) {
+	if h.options.Observe != nil {
+		h.options.Observe(r, &s.Verdict, pass)
+	}
 }
 
 // release puts the memory of a request into the pool.

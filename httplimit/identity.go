@@ -19,7 +19,13 @@ func (a *attributes) Identity() string {
 }
 
 // TrustedPeer reports whether a trusted proxy forwarded the request.
-func (a *attributes) TrustedPeer() bool { return a.rules.finder.Trusts(web.PeerAddr(a.RemoteAddr)) }
+func (a *attributes) TrustedPeer() bool {
+	if a.rules.client != nil {
+		_, forwarded := a.rules.client(a.Request)
+		return forwarded
+	}
+	return a.rules.finder.Trusts(web.PeerAddr(a.RemoteAddr))
+}
 
 // SetCookie adds a cookie to the answer, unless it has one of that name.
 func (a *attributes) SetCookie(c *http.Cookie) {

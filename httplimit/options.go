@@ -30,6 +30,11 @@ type Options struct {
 	// pass on is controlled by the client.
 	ForwardedHeader string
 
+	// Client returns the address of the client, the zero Addr if it is unknown, and whether a trusted
+	// proxy forwarded the request ([New] only). If nil, Trusted, TrustUnixSocket and ForwardedHeader
+	// decide.
+	Client func(r *http.Request) (addr netip.Addr, forwarded bool)
+
 	// IPv6Bits is the length of the prefix by which IPv6 clients are distinguished, 1 to 128
 	// ([Limit] only; rule files have masked_remote_address). 0 means 64. With a longer prefix one
 	// client can appear as many; with a shorter one neighbors share a bucket.
@@ -78,6 +83,11 @@ type Options struct {
 	// limits that count responses wait for the status. Failed calls settle once, when it knows the
 	// status that the client gets, and before the request ends. If nil, the status is 500.
 	Failed func(r *http.Request, err error, settle func(status int))
+
+	// Observe is called for each request once it is decided: pass is whether it goes on to the next
+	// handler. The reason of a denial is "" if the request itself was wrong. Observe must not block and
+	// must not keep the verdict.
+	Observe func(r *http.Request, v *limiter.Verdict, pass bool)
 
 	// OnError is called for every request that the store could not decide, whatever the policy
 	// decided, for every request that it could not settle, and for a rule's denial that could not

@@ -15,9 +15,20 @@ type Phase = rule.Phase
 // Early is the phase before authentication, see Options.Phase.
 const Early = rule.Early
 
-// Next is a handler that may return an error, after which somebody else answers the request. It does
-// so as the handlers of Caddy do.
-type Next func(w http.ResponseWriter, r *http.Request) error
+// Next is a handler that may return an error, after which somebody else answers the request, such as a
+// handler of Caddy.
+type Next interface {
+	ServeHTTP(w http.ResponseWriter, r *http.Request) error
+}
+
+// plain is a handler of net/http as Next.
+type plain struct{ next http.Handler }
+
+// ServeHTTP never returns an error.
+func (p plain) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	p.next.ServeHTTP(w, r)
+	return nil
+}
 
 // Gate is the middleware of [New] for servers whose handlers return errors. It is safe for
 // concurrent use.

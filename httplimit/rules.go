@@ -22,7 +22,7 @@ func New(l *limiter.Limiter, domain string, options Options) func(http.Handler) 
 func newRules(l *limiter.Limiter, domain string, options Options) *handler {
 	f := finder(&options)
 	a := &byRules{
-		ByRules:  request.ByRules{Limiter: l, Domain: domain, Phase: options.Phase},
+		ByRules: request.ByRules{Limiter: l, Domain: domain, Phase: options.Phase}, client: options.Client,
 		identify: options.APIKeys, identity: options.Identity, finder: f, forwarded: http.CanonicalHeaderKey(f.Header()),
 	}
 	return newHandler(a, l, domain, options)
@@ -33,6 +33,7 @@ type byRules struct {
 	request.ByRules
 	identify  request.IdentifyFunc
 	identity  func(*http.Request) string
+	client    func(*http.Request) (netip.Addr, bool) // nil: finder finds it
 	finder    *web.ClientFinder
 	forwarded string // the header that finder reads, in canonical form
 }
@@ -95,6 +96,10 @@ func (a *attributes) Header(name string) (string, bool) {
 
 // RemoteAddress returns the address of the client.
 func (a *attributes) RemoteAddress() netip.Addr {
+	if a.rules.client != nil {
+		addr, _ := a.rules.client(a.Request)
+		return addr
+	}
 	return a.rules.finder.Client(web.PeerAddr(a.RemoteAddr), a.Request.Header[a.rules.forwarded])
 }
 

@@ -27,12 +27,14 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, s *scratc
 		end(status)
 	}()
 	seen := a.writer()
-	if h.obey(seen, r, s) {
+	pass := h.obey(seen, r, s)
+	h.observe(r, s, pass)
+	if pass {
 		s.attributes.setCookies(w.Header())
 		if h.options.Phase == Early {
 			r = withEarlier(r, s)
 		}
-		err = next(seen, r)
+		err = next.ServeHTTP(seen, r)
 	}
 	if err == nil {
 		status = http.StatusOK

@@ -114,6 +114,7 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 			if b.banned(a, table, s) {
 				return Decided, nil
 			}
+			s.Verdict.Clear()
 			return Invalid, err
 		}
 	}
