@@ -18,6 +18,7 @@ const Early = rule.Early
 // Next is a handler that may return an error, after which somebody else answers the request, such as a
 // handler of Caddy.
 type Next interface {
+	// ServeHTTP answers the request, or returns an error.
 	ServeHTTP(w http.ResponseWriter, r *http.Request) error
 }
 

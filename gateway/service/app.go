@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -110,6 +111,15 @@ func (a *App) Service() (*app.App, error) {
 		return nil, a.err
 	}
 	return a.shared.service, nil
+}
+
+// Admin returns the handler of the service's admin interface, with its own check of callers. Paths
+// begin with /v1, as on the admin address of the service.
+func (a *App) Admin() (http.Handler, error) {
+	if _, err := a.Service(); err != nil {
+		return nil, err
+	}
+	return a.shared.admin, nil
 }
 
 func (a *App) open() {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 )
 
@@ -51,5 +52,5 @@ func (l *logs) WithGroup(name string) slog.Handler {
 }
 
 func (l *logs) with(grow func(slog.Handler) slog.Handler) slog.Handler {
-	return &logs{l.target, append(l.grow[:len(l.grow):len(l.grow)], grow)}
+	return &logs{l.target, append(slices.Clip(l.grow), grow)}
 }

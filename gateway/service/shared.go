@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ var pool = caddy.NewUsagePool()
 type shared struct {
 	key        string
 	service    *app.App
+	admin      http.Handler
 	collectors *telemetry.Collectors
 	log        *logs
 
@@ -58,6 +60,7 @@ func start(key string, a *App) (*shared, error) {
 	if err := s.service.Start(a.ctx); err != nil {
 		return nil, err
 	}
+	s.admin = s.service.Admin()
 	go s.watch()
 	return s, nil
 }
