@@ -142,6 +142,7 @@ func TestRuleWords(t *testing.T) {
 		{"basic_auth_user", "domain: a\nhttp: {rate_limits: [{actions: [{basic_auth_user: {qqqq: 1}}]}]}"},
 		{"tls_client_certificate", "domain: a\nhttp: {rate_limits: [{actions: [{tls_client_certificate: {qqqq: 1}}]}]}"},
 		{"bearer_claim", "domain: a\nhttp: {rate_limits: [{actions: [{bearer_claim: {qqqq: 1}}]}]}"},
+		{"identity", "domain: a\nhttp: {rate_limits: [{actions: [{identity: {qqqq: 1}}]}]}"},
 		{"device", "domain: a\nhttp: {rate_limits: [{actions: [{device: {qqqq: 1}}]}]}"},
 		{"a device's cookie", "domain: a\nhttp: {rate_limits: [{actions: [{device: {cookie: {qqqq: 1}}}]}]}"},
 		{"route", "domain: a\nhttp: {rate_limits: [{actions: [{route: {qqqq: 1}}]}]}"},
