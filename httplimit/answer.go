@@ -64,9 +64,9 @@ func (h *handler) refuseUnavailable(w http.ResponseWriter, r *http.Request, s *s
 	h.write(w, r, s)
 }
 
-// answered undoes the phase Early, and lets Options.Denied answer the request, if it is set.
+// answered begins a denial, and lets Options.Denied answer the request, if it is set.
 func (h *handler) answered(w http.ResponseWriter, r *http.Request, s *scratch) bool {
-	h.undoEarlier(r, s)
+	h.denies(r, s)
 	if h.options.Denied == nil {
 		return false
 	}
@@ -74,10 +74,9 @@ func (h *handler) answered(w http.ResponseWriter, r *http.Request, s *scratch) b
 	return true
 }
 
-// write undoes the phase Early and sends a refusal with Cache-Control: no-store, because the next
-// answer may differ.
+// write sends a refusal with Cache-Control: no-store, because the next answer may differ.
 func (h *handler) write(w http.ResponseWriter, r *http.Request, s *scratch) {
-	h.undoEarlier(r, s)
+	h.denies(r, s)
 	refusal := &s.refusal
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")

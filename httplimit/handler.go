@@ -41,6 +41,7 @@ type scratch struct {
 	request.Scratch
 	attributes attributes
 	domain     string   // the domain of its handler
+	denied     bool     // the denial has begun
 	outer      *scratch // of the middleware of the phase Early around this one; nil: there is none
 	caller     caller
 	policies   []web.Policy
@@ -92,7 +93,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, next Next) error
 		return h.serveWatched(w, r, s, next)
 	}
 	pass := h.enter(w, r, s, what, err)
-	h.observe(r, s, pass)
+	if pass {
+		h.observe(r, s, true)
+	}
 	if pass && what != request.Undecided {
 		s.attributes.setCookies(w.Header())
 	}

@@ -84,7 +84,7 @@ type Options struct {
 	// status that the client gets, and before the request ends. If nil, the status is 500.
 	Failed func(r *http.Request, err error, settle func(status int))
 
-	// Observe is called for each request once it is decided: pass is whether it goes on to the next
+	// Observe is called for each request once it is decided, before anything is sent: pass is whether it goes on to the next
 	// handler. The reason of a denial is "" if the request itself was wrong. Observe must not block and
 	// must not keep the verdict.
 	Observe func(r *http.Request, v *limiter.Verdict, pass bool)

@@ -56,7 +56,7 @@ func withEarlier(r *http.Request, s *scratch) *http.Request {
 
 // findEarlier finds the verdict of the phase Early of the same domain.
 func (h *handler) findEarlier(r *http.Request, s *scratch) {
-	s.policies = s.policies[:0]
+	s.policies, s.denied = s.policies[:0], false
 	if s.domain = h.domain; h.domain == "" {
 		return
 	}
@@ -72,8 +72,14 @@ func (h *handler) findEarlier(r *http.Request, s *scratch) {
 	}
 }
 
-// undoEarlier gives back what the phase Early took, as this one denies the request.
-func (h *handler) undoEarlier(r *http.Request, s *scratch) {
+// denies gives back what the phase Early took, as this one denies the request, and calls
+// Options.Observe. It is called before the header is sent; a second call does nothing.
+func (h *handler) denies(r *http.Request, s *scratch) {
+	if s.denied {
+		return
+	}
+	s.denied = true
+	h.observe(r, s, false)
 	if s.Earlier == nil {
 		return
 	}

@@ -27,9 +27,8 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, s *scratc
 		end(status)
 	}()
 	seen := a.writer()
-	pass := h.obey(seen, r, s)
-	h.observe(r, s, pass)
-	if pass {
+	if h.obey(seen, r, s) {
+		h.observe(r, s, true)
 		s.attributes.setCookies(w.Header())
 		if h.options.Phase == Early {
 			r = withEarlier(r, s)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -67,7 +68,7 @@ func Running(ctx caddy.Context) (*App, error) {
 // Provision reads the settings and the rules. It opens and starts nothing.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx = ctx
-	config, err := configure(a.Settings, a.Places)
+	config, err := configure(a)
 	if err == nil {
 		err = config.Check()
 	}
@@ -142,6 +143,9 @@ func (a *App) Cleanup() error {
 	}
 	return a.shared.leave(a)
 }
+
+// place returns the place of a setting, for errors.
+func (a *App) place(name string) string { return cmp.Or(a.Places[name], name) }
 
 // key returns what configurations that share a service have in common: all settings but rules.
 func (a *App) key() string {

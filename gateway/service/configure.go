@@ -38,18 +38,15 @@ var known = []string{
 // Known returns the names of all settings of the app.
 func Known() []string { return slices.Clone(known) }
 
-// configure returns the configuration of a service with these settings.
-func configure(values map[string][]string, places map[string]string) (settings.Config, error) {
+// configure returns the configuration of the service.
+func configure(a *App) (settings.Config, error) {
 	given := []settings.Given{{Name: "http"}, {Name: "grpc"}, {Name: "admin"}}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		where := places[name]
-		if where == "" {
-			where = name
-		}
+	for _, name := range slices.Sorted(maps.Keys(a.Settings)) {
+		where := a.place(name)
 		if !slices.Contains(known, name) {
 			return settings.Config{}, unknownSetting(where, name)
 		}
-		for _, value := range values[name] {
+		for _, value := range a.Settings[name] {
 			given = append(given, settings.Given{Name: name, Value: value, Where: where})
 		}
 	}

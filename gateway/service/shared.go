@@ -2,10 +2,12 @@ package service
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,8 +17,11 @@ import (
 	"stint/telemetry"
 )
 
-// pool has the running services by their keys.
-var pool = caddy.NewUsagePool()
+// pool has the running services by their keys, and active is their number.
+var (
+	pool   = caddy.NewUsagePool()
+	active atomic.Int32
+)
 
 // shared is a running service that configurations share.
 type shared struct {
@@ -55,11 +60,12 @@ func start(key string, a *App) (*shared, error) {
 	config.Log, config.Collectors = slog.New(s.log), s.collectors
 	var err error
 	if s.service, err = app.New(config); err != nil {
-		return nil, inUse(err)
+		return nil, inUse(a, err)
 	}
 	if err := s.service.Start(a.ctx); err != nil {
 		return nil, err
 	}
+	active.Add(1)
 	s.admin = s.service.Admin()
 	go s.watch()
 	return s, nil
@@ -126,18 +132,20 @@ func (s *shared) Destruct() error {
 	defer cancel()
 	close(s.ended)
 	s.service.Stop(ctx)
+	active.Add(-1)
 	return nil
 }
 
 // inUse explains the error of a service whose files another service of this process holds.
-func inUse(err error) error {
-	held := 0
-	pool.Range(func(any, any) bool { held++; return true })
-	if held < 2 { // this one is in the pool too
+func inUse(a *App, err error) error {
+	fault, ok := errors.AsType[*settings.Error](err)
+	if !ok || active.Load() == 0 {
 		return err
 	}
-	if fault, ok := err.(*settings.Error); ok && (fault.Where == "state" || fault.Where == "records" || fault.Where == "catalog-db") { //nolint:errorlint // the fault itself is changed
-		fault.Hint = "settings beside rules cannot change while the running configuration holds this file: restart the gateway, or give another file; " + fault.Hint
+	for _, name := range []string{"state", "records", "records-copy", "catalog-db"} {
+		if len(a.Settings[name]) > 0 && fault.Where == a.place(name) {
+			fault.Hint = "settings other than rules cannot change while the running configuration holds this file: restart the gateway, or give another file"
+		}
 	}
 	return err
 }

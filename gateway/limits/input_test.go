@@ -1,0 +1,211 @@
+package limits_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard" // the modules that Caddyfiles name
+	"go.uber.org/goleak"
+
+	_ "stint/gateway"
+	"stint/internal/testkit"
+	"stint/server/access"
+)
+
+// bad are Caddyfiles that are refused: APP is in the block of stint, SITE in that of the site, and
+// GLOBALS beside stint. Each error is one line.
+var bad = []struct{ name, app, site, globals, want string }{
+	{"an unknown setting", "rules DIR/rules.yaml\n\t\tstroe memory", "stint api", "", `Caddyfile:10: unknown setting "stroe" of stint; hint: is store meant?`},
+	{"a setting without value", "rules", "stint api", "", "Caddyfile:9: rules has no value; hint: write it behind the name"},
+	{"two values", "rules DIR/rules.yaml\n\t\tstore memory redis://127.0.0.1", "stint api", "", "Caddyfile:10: store takes one value; hint:"},
+	{"a setting twice", "rules DIR/rules.yaml\n\t\tstore memory\n\t\tstore memory", "stint api", "", "Caddyfile:11: store is given twice; hint: the first is at Caddyfile:10"},
+	{"a bad value", "rules DIR/rules.yaml\n\t\tmemory lots", "stint api", "", `Caddyfile:10: "lots" is not a size; hint: write bytes`},
+	{"an unknown store", "rules DIR/rules.yaml\n\t\tstore etcd://x", "stint api", "", `Caddyfile:10: unknown store "etcd"; hint: use memory`},
+	{"settings that do not fit", "rules DIR/rules.yaml\n\t\trecords_copy DIR/copy", "stint api", "", "Caddyfile:10: records are not in Redis; hint: leave it out"},
+	{"a missing rule file", "rules DIR/none.yaml", "stint api", "", "Caddyfile:9: DIR/none.yaml: "},
+	{"a fault in the rules", "rules DIR/bad.yaml", "stint api", "", `DIR/bad.yaml:2: unknown word "kye" in a descriptor; hint: is key meant?`},
+	{"an unknown domain", "rules DIR/rules.yaml", "stint apii", "", `Caddyfile:13: no rules for domain "apii"; hint: is api meant?`},
+	{"no domain", "rules DIR/rules.yaml", "stint", "", "Caddyfile:13: stint takes one argument, the domain of its rules; hint: write stint DOMAIN"},
+	{"a domain without http", "rules DIR/plain.yaml", "stint_early plain", "", `Caddyfile:13: domain "plain" does not say how an HTTP request becomes descriptors; hint: give DIR/plain.yaml an http section`},
+	{"an unknown word", "rules DIR/rules.yaml", "stint api {\n\t\theader ietf\n\t}", "", `Caddyfile:14: unknown word "header"; hint: is headers meant?`},
+	{"an unknown preset", "rules DIR/rules.yaml", "stint api {\n\t\theaders iet\n\t}", "", `Caddyfile:13: headers: unknown word "iet"; hint: use `},
+	{"a status that is none", "rules DIR/rules.yaml", "stint api {\n\t\tstatus 200\n\t}", "", "Caddyfile:13: status: 200 is no denial; hint: use 400 to 599"},
+	{
+		"proxies without strict", "rules DIR/rules.yaml", "stint api", "servers {\n\t\ttrusted_proxies static 10.0.0.0/8\n\t}",
+		"Caddyfile:16: the server has trusted_proxies without trusted_proxies_strict: clients can write any address into the forwarded header; hint: add trusted_proxies_strict to the block of servers",
+	},
+}
+
+func badFile(app, site, globals string) string {
+	if globals != "" {
+		globals = "\t" + globals + "\n"
+	}
+	return "{\n\tGLOBAL\n\tstint {\n\t\t" + app + "\n\t}\n" + globals + "}\nhttp://ADDRESS {\n\t" + site + "\n\trespond ok\n}\n"
+}
+
+var badRules = map[string]string{
+	"rules.yaml": rules,
+	"bad.yaml":   "domain: api\ndescriptors: [{kye: user}]\n",
+	"plain.yaml": "domain: plain\ndescriptors: [{key: user, rate_limit: {requests: 1, per: 1h}}]\n",
+}
+
+// TestBadInput checks that each fault is one line with its place, a hint, and what stays in force, for
+// validate and for a reload, and that the running configuration stays in force.
+func TestBadInput(t *testing.T) {
+	g := start(t, badFile("rules DIR/rules.yaml", "stint api", ""), badRules)
+	for _, tt := range bad {
+		t.Run(tt.name, func(t *testing.T) {
+			g.t = t
+			g.write("Caddyfile", badFile(tt.app, tt.site, tt.globals))
+			want := strings.ReplaceAll(tt.want, "DIR", g.dir)
+			out, err := g.command("validate", "--config", "Caddyfile").CombinedOutput()
+			if line := lastLine(string(out)); err == nil || !strings.Contains(line, want) || !strings.Contains(line, "; hint: ") || !strings.Contains(line, "nothing is in force") {
+				t.Errorf("validate: %v, want %s\n%s", err, want, out)
+			}
+			a := g.ask(http.MethodPost, "/load", g.read("Caddyfile"), "Content-Type", "text/caddyfile")
+			if a.status != http.StatusBadRequest || !strings.Contains(a.body, "the running configuration stays in force") {
+				t.Errorf("load: %+v", a)
+			}
+		})
+	}
+	g.t = t
+	if a := g.get("/"); a.status != http.StatusOK || a.header.Get("X-Ratelimit-Limit") == "" {
+		t.Errorf("afterwards: %+v", a)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestNoApp checks the error of a directive without the global option.
+func TestNoApp(t *testing.T) {
+	g := newGateway(t, nil)
+	g.write("Caddyfile", "{\n\tGLOBAL\n}\nhttp://ADDRESS {\n\tstint api\n\trespond ok\n}\n")
+	out, err := g.command("validate", "--config", "Caddyfile").CombinedOutput()
+	if err == nil || !strings.Contains(lastLine(string(out)), "the app stint is not configured; hint: add the global option") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestValidate is A-1: validating a configuration opens no socket and no file of counts, starts no
+// goroutine, and contacts no store.
+func TestValidate(t *testing.T) {
+	store, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	calls := make(chan net.Conn, 10)
+	go func() {
+		for {
+			c, err := store.Accept()
+			if err != nil {
+				close(calls)
+				return
+			}
+			calls <- c
+		}
+	}()
+	g := newGateway(t, map[string]string{"rules.yaml": rules})
+	redis := "redis://" + store.Addr().String()
+	g.write("Caddyfile", badFile(fmt.Sprintf("rules DIR/rules.yaml\n\t\tstore %s\n\t\trecords %s\n\t\tstate DIR/state/counts\n\t\tgossip %s", redis, redis, store.Addr()), "stint_early api\n\tstint api", ""))
+	testkit.Must(t, os.Mkdir(filepath.Join(g.dir, "state"), 0o700))
+	out, err := g.command("validate", "--config", "Caddyfile").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+
+	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(g.read("Caddyfile")), map[string]any{"filename": "Caddyfile"})
+	testkit.Must(t, err)
+	var config caddy.Config
+	testkit.Must(t, caddy.StrictUnmarshalJSON(adapted, &config))
+	before := goleak.IgnoreCurrent()
+	testkit.Must(t, caddy.Validate(&config))
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+	store.Close()
+	for c := range calls {
+		t.Error("the store was called by", c.RemoteAddr())
+		c.Close()
+	}
+	if files, err := os.ReadDir(filepath.Join(g.dir, "state")); err != nil || len(files) > 0 {
+		t.Errorf("files of counts: %v, %v", files, err)
+	}
+}
+
+// TestStoreAway checks that the gateway starts while its store is away: one line says so, and each rule
+// follows its on_store_failure.
+func TestStoreAway(t *testing.T) {
+	away := testkit.Address(t)
+	file := strings.ReplaceAll(rules, "requests: 3, per: 2h", "requests: 3, per: 2h, on_store_failure: deny")
+	g := start(t, badFile("rules DIR/rules.yaml\n\t\tstore redis://"+away, "stint api {\n\t\tdegraded_header X-Degraded\n\t}", ""), map[string]string{"rules.yaml": file})
+	if a := g.get("/"); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "limit_unavailable") || a.header.Get("X-Degraded") != "true" {
+		t.Errorf("deny: %+v", a)
+	}
+	g.write("rules.yaml", strings.ReplaceAll(file, "on_store_failure: deny", "on_store_failure: allow"))
+	g.await("files changed")
+	if a := g.get("/"); a.status != http.StatusOK || a.header.Get("X-Degraded") != "true" {
+		t.Errorf("allow: %+v", a)
+	}
+	found := ""
+	for line := range strings.Lines(g.log.String()) {
+		if strings.Contains(line, "the store cannot be used") {
+			found = line
+		}
+	}
+	for _, want := range []string{"each rule follows its on_store_failure", `"hint":"`, away} {
+		if !strings.Contains(found, want) {
+			t.Errorf("no %s in the log line %q", want, found)
+		}
+	}
+}
+
+// TestAdmin checks that the admin interface of the service is below /stint/ of Caddy's, with its roles.
+func TestAdmin(t *testing.T) {
+	reader, readerHash := newToken(t)
+	writer, writerHash := newToken(t)
+	g := start(t, badFile("rules DIR/rules.yaml\n\t\tadmin_access DIR/access.yaml", "stint api", ""), map[string]string{
+		"rules.yaml":  rules,
+		"access.yaml": fmt.Sprintf("callers:\n  - {name: ann, role: read, token_sha256: %s}\n  - {name: bob, role: write, token_sha256: %s}\n", readerHash, writerHash),
+	})
+	g.get("/")
+	key := `{"domain": "api", "descriptors": [{"entries": [` + home + `]}]}`
+	for _, tt := range []struct {
+		name, method, path, token, host string
+		status                          int
+	}{
+		{"no token", http.MethodPost, "/stint/v1/inspect", "", "", 401},
+		{"a reader reads", http.MethodPost, "/stint/v1/inspect", reader, "", 200},
+		{"a reader writes", http.MethodPost, "/stint/v1/reset", reader, "", 403},
+		{"a writer writes", http.MethodPost, "/stint/v1/reset", writer, "", 200},
+		{"limits", http.MethodGet, "/stint/v1/limits", reader, "", 200},
+		{"metrics", http.MethodGet, "/stint/metrics", reader, "", 200},
+		{"health", http.MethodGet, "/stint/readyz", "", "", 200},
+		{"another host", http.MethodGet, "/stint/v1/limits", reader, "evil.example", 403},
+		{"an unknown path", http.MethodGet, "/stint/v1/none", reader, "", 404},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tt.method, "http://"+g.admin+tt.path, strings.NewReader(key))
+		testkit.Must(t, err)
+		r.Host = tt.host
+		if tt.token != "" {
+			r.Header.Set("Authorization", "Bearer "+tt.token)
+		}
+		if a := g.do(r); a.status != tt.status {
+			t.Errorf("%s: %+v", tt.name, a)
+		}
+	}
+}
+
+// newToken returns a token and its hash for a file of callers.
+func newToken(t *testing.T) (token, hash string) {
+	t.Helper()
+	token = strings.Repeat(t.Name(), 10)
+	return token, access.HashToken(token)
+}
