@@ -3,6 +3,7 @@ package limits
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -78,7 +79,7 @@ func (o *Options) parse(d *caddyfile.Dispenser) error {
 // unknown returns the error about an unknown word in a directive's block.
 func unknown(place, word string) error {
 	known := []string{"headers", "reset", "over_header", "degraded_header", "policy_header", "status", "code", "message"}
-	hint := fmt.Sprintf("known are %q", known)
+	hint := "known are " + strings.Join(known, ", ")
 	if near := strictyaml.Nearest(word, known); near != "" {
 		hint = "is " + near + " meant?"
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
@@ -155,7 +156,7 @@ func (h *Handler) checkDomain() error {
 		for _, d := range table.Domains() {
 			known = append(known, d.Name())
 		}
-		hint := fmt.Sprintf("the rules have %q", known)
+		hint := "the rules have " + strings.Join(known, ", ")
 		if near := strictyaml.Nearest(h.Domain, known); near != "" {
 			hint = "is " + near + " meant?"
 		}
@@ -173,7 +174,7 @@ func (h *Handler) readHeaders() error {
 	for _, name := range h.Headers {
 		preset, ok := rule.ParsePreset(name)
 		if !ok {
-			return h.fault(fmt.Sprintf("headers: unknown word %q", name), fmt.Sprintf("use %q", rule.PresetNames()))
+			return h.fault(fmt.Sprintf("headers: unknown word %q", name), "use "+strings.Join(rule.PresetNames(), ", "))
 		}
 		h.options.Headers = append(h.options.Headers, preset)
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -181,7 +182,19 @@ var client = &http.Client{
 
 func (g *gateway) do(r *http.Request) reply {
 	g.t.Helper()
-	resp, err := client.Do(r)
+	return g.send(client, r)
+}
+
+// doFrom sends a request from an address of this machine.
+func (g *gateway) doFrom(from string, r *http.Request) reply {
+	g.t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	return g.send(&http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Timeout: client.Timeout}, r)
+}
+
+func (g *gateway) send(c *http.Client, r *http.Request) reply {
+	g.t.Helper()
+	resp, err := c.Do(r)
 	testkit.Must(g.t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
