@@ -129,6 +129,10 @@ type Options struct {
 	// NeverMessage replaces Message if waiting never helps. "" means DefaultNeverMessage.
 	NeverMessage string
 
+	// Queue takes the requests that a limit with `excess: queue` denies ([New] only). If nil, they are
+	// denied as with `excess: drop`.
+	Queue Queue
+
 	// Skip reports whether a request is not limited at all. If nil, all requests are limited.
 	Skip func(r *http.Request) bool
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	texts "stint/internal/text"
 )
 
 // Value is a field as text.
@@ -204,49 +206,17 @@ type size struct {
 	more        string // text about sizes, for hints
 }
 
-// sizeUnits are the units of a size; longer names come first.
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{
-	{"KiB", 1 << 10},
-	{"MiB", 1 << 20},
-	{"GiB", 1 << 30},
-	{"TiB", 1 << 40},
-	{"KB", 1e3},
-	{"kB", 1e3},
-	{"MB", 1e6},
-	{"GB", 1e9},
-	{"TB", 1e12},
-	{"B", 1},
-	{"", 1},
-}
-
 func (v *size) Type() string { return "size" }
 
-func (v *size) String() string {
-	for i := 3; i >= 0; i-- {
-		if u := sizeUnits[i]; *v.field >= u.bytes && *v.field%u.bytes == 0 {
-			return strconv.FormatInt(*v.field/u.bytes, 10) + u.suffix
-		}
-	}
-	return strconv.FormatInt(*v.field, 10)
-}
+func (v *size) String() string { return texts.FormatSize(*v.field) }
 
 func (v *size) Set(s string) error {
-	for _, u := range sizeUnits {
-		digits, ok := strings.CutSuffix(s, u.suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
-		if err != nil || n < 0 || n > (1<<62)/u.bytes {
-			break
-		}
-		*v.field = n * u.bytes
-		return v.Check()
+	n, ok := texts.ParseSize(s)
+	if !ok {
+		return Fault(fmt.Sprintf("%q is not a size", s), "write bytes, or a whole number with KiB, MiB or GiB, such as 512MiB")
 	}
-	return Fault(fmt.Sprintf("%q is not a size", s), "write bytes, or a whole number with KiB, MiB or GiB, such as 512MiB")
+	*v.field = n
+	return v.Check()
 }
 
 func (v *size) Check() error {
