@@ -95,6 +95,7 @@ func (r *Rule) Summary() string {
 	add(r.Elastic != nil, "elastic from %v", r.Elastic)
 	add(r.Penalty != nil, "with %s", penaltyText(r.Penalty))
 	add(r.Denial != nil, "denies with %v", r.Denial)
+	add(r.Excess != nil, "excess %v", r.Excess)
 	add(r.Shadow, "shadow")
 	add(r.Quota, "quota")
 	add(len(r.Replaces) > 0, "replaces %s", strings.Join(r.Replaces, " "))

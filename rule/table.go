@@ -131,6 +131,9 @@ type Rule struct {
 	// Denial is the answer to a denied request; nil: the ordinary one.
 	Denial *denial.Denial
 
+	// Excess is what happens to a request that the limit denies; nil: it is dropped.
+	Excess *denial.Excess
+
 	// Unit is the file's word for the period, such as "minute"; "" if the file gives a length.
 	Unit string
 

@@ -252,6 +252,7 @@ func (d *difference) rest() {
 		d.other(whyAnswers, "denial: a different body")
 	}
 	for _, w := range []struct{ word, was, is, why string }{
+		{"excess", d.was.Excess.String(), d.is.Excess.String(), whyAnswers},
 		{"headers", fmt.Sprint(d.was.Headers), fmt.Sprint(d.is.Headers), whyAnswers},
 		{"replaces", fmt.Sprint(d.was.Replaces), fmt.Sprint(d.is.Replaces), whyReplaces},
 		{"detailed_metric", fmt.Sprint(d.was.DetailedMetric), fmt.Sprint(d.is.DetailedMetric), whyMetrics},

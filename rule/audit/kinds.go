@@ -34,6 +34,7 @@ var Kinds = []Kind{
 	{"large-log", Warning, "The state of one key of a sliding_log may be larger than 64 KiB.", "Use a sliding_window with blocks."},
 	{"unseen-answers", Warning, "A limit counts responses, but no caller reports responses to it.", "Use the middleware, or count requests."},
 	{"account-lockout", Warning, "A limit has a penalty and counts by an account alone, so others can shut its owner out: they only need to know the name.", "Count by the pair of account and address, or of account and device."},
+	{"excess-dropped", Warning, "A limit has an excess of `wait` or `queue`, which only the middleware (`wait`) and the gateway know. Everybody else denies these requests at once.", "Use the middleware or the gateway, or expect denials."},
 	{"denial-in-shadow", Warning, "A limit in shadow mode has a denial, which no client ever receives.", "Remove one of the two."},
 
 	{"action-without-rule", Warning, "The actions of an element produce descriptors that no rule matches.", "The keys of the actions, in their order, are the keys of nested descriptors."},

@@ -81,8 +81,11 @@ func (e *Excess) Stores(method string) bool {
 	return e.Mode == Queue && slices.Contains(e.Methods, method)
 }
 
-// String returns the excess in one line.
+// String returns the excess in one line: drop for nil.
 func (e *Excess) String() string {
+	if e == nil {
+		return Drop.String()
+	}
 	if e.Mode == Wait {
 		return fmt.Sprintf("wait of at most %s for %d places, %d per key, else %d", text.FormatDuration(e.MaxWait), e.Places, e.PlacesPerKey, e.Full)
 	}

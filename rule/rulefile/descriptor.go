@@ -148,6 +148,7 @@ func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 			}
 		}
 		r.Name = f.name(r, i, len(list))
+		r.Excess = f.excessOf(&l, d, r)
 		l.agree(r)
 		n.Rules = append(n.Rules, r)
 		f.rules = append(f.rules, r)

@@ -33,6 +33,7 @@ type limit struct {
 	soft      rule.Ratio
 	shardBy   []string
 	denial    *denial.Denial
+	excess    *denial.Excess
 	answers   *rule.Answers
 	elastic   *elastic
 	penalty   *penalty.Penalty
@@ -67,6 +68,7 @@ func (l *limit) read() bool {
 	l.readRequests(known && !l.unknown)
 	l.readBelonging()
 	l.readStatuses()
+	l.checkExcess()
 	if l.wrong || !known {
 		return false
 	}
@@ -116,6 +118,7 @@ func (l *limit) words() strictyaml.Words {
 		"replaces":          l.readReplaces,
 		"headers":           l.readHeaders,
 		"denial":            func(v strictyaml.Value) { l.denial = denial.Read(v) },
+		"excess":            func(v strictyaml.Value) { l.excess = denial.ReadExcess(v) },
 		"count":             l.readCount,
 		"statuses":          func(strictyaml.Value) {}, // read after count
 		"elastic":           l.readElastic,
