@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"stint/limiter"
@@ -53,4 +55,61 @@ type Excess struct {
 	// RetryAfter is when the limit has room for this request, if nobody else takes; 0 if it has room
 	// and the request is stored because the queue holds others of its line.
 	RetryAfter time.Duration
+}
+
+// storable reports whether a request may be stored: not what opens a tunnel or a stream, no larger body
+// than its rule allows, and where the client has to ask for it, only if it does.
+func (h *handler) storable(r *http.Request, e *denial.Excess) bool {
+	return h.options.Queue != nil && e.Stores(r.Method) && r.ContentLength <= e.Body && len(r.Header["Upgrade"]) == 0 &&
+		!isGRPC(r) && (!e.Asked || prefersAsync(r.Header["Prefer"]))
+}
+
+// prefersAsync reports whether Prefer headers (RFC 7240) ask for an answer before the work is done.
+func prefersAsync(values []string) bool {
+	for _, value := range values {
+		for preference := range strings.SplitSeq(value, ",") {
+			name, _, _ := strings.Cut(preference, ";")
+			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enqueue stores a request that Asked number i denies. It returns false if the request is to be denied
+// as if its excess were dropped; the verdict then says so.
+func (h *handler) enqueue(w http.ResponseWriter, r *http.Request, s *scratch, i int) (answered bool) {
+	v := &s.Verdict
+	a := &v.Asked[i]
+	if !h.storable(r, a.Rule.Excess) {
+		h.limiter.Deny(r.Context(), v, i, "", 0)
+		return false
+	}
+	e := &Excess{
+		Line: v.Line(i), Settings: a.Rule.Excess, Domain: v.Domain, Descriptors: s.Descriptors(),
+		Client: s.attributes.RemoteAddress(), Identity: s.attributes.Identity(),
+	}
+	if !v.Held {
+		e.RetryAfter = a.RetryAfter
+	}
+	if s.Earlier != nil {
+		e.Descriptors = append(slices.Clone(s.outer.Descriptors()), e.Descriptors...)
+	}
+	err := h.options.Queue.Accept(w, r, e)
+	full := errors.Is(err, ErrQueueFull)
+	switch {
+	case err == nil:
+		h.undoEarlier(r, s)
+		h.limiter.Deny(r.Context(), v, i, limiter.ReasonQueued, 0)
+		return true
+	case !full && !errors.Is(err, ErrTooLarge):
+		h.report(r, err)
+	}
+	if full || v.Held { // what was held was not asked, so there are no numbers
+		h.refuseExcess(w, r, s, i, &line.RefusedError{Outcome: line.Full, RetryAfter: max(e.RetryAfter, time.Second)})
+		return true
+	}
+	h.limiter.Deny(r.Context(), v, i, "", 0)
+	return false
 }

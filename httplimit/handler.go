@@ -7,9 +7,11 @@ import (
 	"stint"
 	"stint/internal/web"
 	"stint/limiter"
+	"stint/limiter/line"
 	"stint/limiter/request"
 	"stint/limiter/response"
 	"stint/rule"
+	"stint/rule/denial"
 )
 
 // asker decides requests by its limits.
@@ -44,6 +46,9 @@ type scratch struct {
 	denied     bool     // the denial has begun
 	outer      *scratch // of the middleware of the phase Early around this one; nil: there is none
 	caller     caller
+	place      *line.Place // in a line; nil: it does not wait
+	blocked    blocked     // the limit that holds the request
+	again      bool        // the request is to be read again before its next decision
 	policies   []web.Policy
 	fields     web.Fields
 	refusal    response.Refusal
@@ -54,13 +59,18 @@ func newHandler(a asker, l *limiter.Limiter, domain string, o Options) *handler 
 	if o.Headers == nil {
 		o.Headers = []rule.Preset{rule.IETF, rule.Legacy}
 	}
-	return &handler{
+	h := &handler{
 		asker: a, limiter: l, domain: domain, options: o, presets: response.Presets(o.Headers),
 		refuser: response.NewRefuser(response.RefusalText{
 			Status: o.Status, Code: o.Code, Message: o.Message, Never: o.NeverMessage, Reset: o.Reset,
 		}),
-		pool: &sync.Pool{New: func() any { return new(scratch) }},
 	}
+	h.pool = &sync.Pool{New: func() any {
+		s := new(scratch)
+		s.Hold = func(v *limiter.Verdict) denial.Mode { return h.hold(s, v) }
+		return s
+	}}
+	return h
 }
 
 // middleware returns a function that wraps handlers with a handler.
@@ -89,6 +99,13 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, next Next) error
 	s := h.pool.Get().(*scratch)
 	h.findEarlier(r, s)
 	what, err := h.ask(r, s)
+	if what == request.Decided && s.Verdict.Pending {
+		var answered bool
+		if what, err, answered = h.excess(w, r, s); answered {
+			h.release(s)
+			return nil
+		}
+	}
 	if what == request.Decided && s.Verdict.Reserved() {
 		return h.serveWatched(w, r, s, next)
 	}

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"stint"
+	"stint/limiter/line"
 	"stint/rule"
 	"stint/rule/catalog"
+	"stint/rule/denial"
 )
 
 // Limits for one request from the network. Protocols reject a larger request while they decode it.
@@ -102,6 +104,11 @@ type Request struct {
 	// allowed.
 	Debt bool
 
+	// Hold is set by callers that hold or store the excess of limits. It is called if a limit with such
+	// an excess matches, before any limit is asked, and returns Wait or Queue if the request has to wait
+	// or to be stored because others do so before it, else Drop. Nil: excess is dropped.
+	Hold func(v *Verdict) denial.Mode
+
 	// OnFailure is the failure policy of limits in the request itself. Rules have their own.
 	OnFailure stint.Failure
 
@@ -163,6 +170,7 @@ type Limiter struct {
 	unknown       func(domain, keys string)
 	records       Records
 	overridden    overridden
+	lines         *line.Lines
 	measured      atomic.Bool // whether any decision was measured
 	table         atomic.Pointer[rule.Table]
 	tries         tries
@@ -174,7 +182,7 @@ func New(store stint.Store, table *rule.Table, options Options) *Limiter {
 	l := &Limiter{
 		store: store, observer: options.Observer, load: options.Load, catalog: options.Catalog,
 		secret: options.Secret, denyUnmatched: options.DenyUnmatched, unknown: options.Unknown,
-		records: options.Records,
+		records: options.Records, lines: line.New(),
 	}
 	l.tries.decide = l.reportTries
 	l.table.Store(table)
@@ -187,10 +195,21 @@ func (l *Limiter) Table() *rule.Table { return l.table.Load() }
 // Catalog returns the catalog, nil if there is none.
 func (l *Limiter) Catalog() *catalog.Catalog { return l.catalog }
 
+// Lines are the lines of requests that wait for limits with `excess: wait`. All middlewares of a
+// limiter share them. A server that shuts down calls their Drain.
+func (l *Limiter) Lines() *line.Lines { return l.lines }
+
 // Swap replaces the table. Keys keep their used units.
 func (l *Limiter) Swap(table *rule.Table) {
 	l.table.Store(table)
 	l.overridden.forget()
+	waits := map[[2]string]bool{}
+	if table != nil {
+		for _, r := range table.Rules() {
+			waits[[2]string{r.Domain, r.Name}] = denial.ModeOf(r.Excess) == denial.Wait
+		}
+	}
+	l.lines.Retain(func(domain, rule string) bool { return waits[[2]string{domain, rule}] })
 }
 
 // Decide decides req and fills in v, which the caller owns and may use again.
@@ -231,21 +250,34 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 		}
 		v.concludeUnmatched(req, l.denyUnmatched && !req.Matched)
 	}
-	err := v.ask(ctx, req, l.store)
+	blocked, err := v.hold(ctx, req, l.store)
+	if v.Pending {
+		return nil
+	}
+	if err == nil {
+		err = v.ask(ctx, req, l.store)
+	}
 	v.undone = err != nil // nobody knows what was taken
 	if err == nil {
 		if req.Debt && v.denyDebts() {
 			l.revoke(ctx, v)
 		}
-		if len(v.penalties) > 0 {
+		e, _ := v.excess()
+		v.Pending = req.Hold != nil && e != nil
+		if len(v.penalties) > 0 && !v.Pending {
 			l.countDenied(ctx, v)
 			v.waitForAll()
 		}
 		v.conclude()
 		v.concludeAtMost(req)
 		l.settleUnseen(ctx, req, v)
+		if blocked && v.Allowed && !v.Degraded {
+			l.holdBack(ctx, v)
+		}
 	}
-	l.end(v, began, err)
+	if !v.Pending {
+		l.end(v, began, err)
+	}
 	return err
 }
 

@@ -16,6 +16,8 @@ const (
 	ReasonUnmatched   Reason = "unmatched"         // no limit applies, see Options.DenyUnmatched
 	ReasonPenalized   Reason = "penalized"         // a penalty: a client goes on after it was denied
 	ReasonUnavailable Reason = "limit_unavailable" // a failure policy, as the store could not decide
+	ReasonQueued      Reason = "queued"            // stored to be sent later
+	ReasonExcessFull  Reason = "excess_full"       // no place in a line or a queue
 	ReasonRateLimited Reason = "rate_limited"      // a limit
 )
 
@@ -44,6 +46,8 @@ func (v *Verdict) reason(d *stint.Decision, r *rule.Rule, unmatched, penalized b
 		return ReasonPenalized
 	case d.Degraded && v.unavailable(r):
 		return ReasonUnavailable
+	case v.ended != "":
+		return v.ended
 	}
 	return ReasonRateLimited
 }

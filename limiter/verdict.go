@@ -42,6 +42,11 @@ type Verdict struct {
 	// RetryAfter is until the end of its step.
 	Penalized bool
 
+	// Pending means that the request was denied, or was not asked for because Request.Hold held it
+	// (Held), and that it may wait or be stored, see Excess. The caller then decides it again, or ends
+	// it with Limiter.Deny.
+	Pending, Held bool
+
 	// Results has the answer for each descriptor, in order.
 	Results []Result
 
@@ -73,6 +78,7 @@ type Verdict struct {
 	undone    bool
 	quota     bool // Request.Quota
 	denyPeeks bool // Request.Debt: a peek may be denied
+	ended     Reason
 
 	known []subject // subjects of the request of which something is known
 	at    time.Time // the time by which these are in force; zero: not read yet
@@ -141,6 +147,7 @@ func (v *Verdict) reset(req *Request) {
 	v.keys, v.ends, v.taken, v.sources = v.keys[:0], v.ends[:0], v.taken[:0], v.sources[:0]
 	v.pools, v.shared, v.penalties = v.pools[:0], v.shared[:0], v.penalties[:0]
 	v.Penalized, v.looks = false, req.Penalties
+	v.Pending, v.Held, v.ended = false, false, ""
 	v.reserved, v.undone, v.Unmatched, v.quota, v.denyPeeks = false, false, false, req.Quota, req.Debt
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
 	v.Results = slices.Grow(v.Results, len(req.Descriptors))
@@ -387,11 +394,8 @@ func (v *Verdict) takeAt(i int, t stint.Take, how stint.Handling, entries []rule
 	v.ends[len(v.ends)-1].key = key
 }
 
-// ask passes the takes to the store, if there are any.
-func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) error {
-	if err := v.checkAtMost(req); err != nil || len(v.call.Takes) == 0 {
-		return err
-	}
+// bindKeys sets the keys of the takes.
+func (v *Verdict) bindKeys() {
 	from := 0
 	for i := range v.ends {
 		// The keys alias v.keys, which does not change until the store returns. A store does not
@@ -404,6 +408,14 @@ func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) erro
 		}
 		from = e.place
 	}
+}
+
+// ask passes the takes to the store, if there are any.
+func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) error {
+	if err := v.checkAtMost(req); err != nil || len(v.call.Takes) == 0 {
+		return err
+	}
+	v.bindKeys()
 	if err := store.Decide(ctx, &v.call); err != nil {
 		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, explainAtMost(req, err))
 	}

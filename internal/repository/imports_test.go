@@ -214,8 +214,13 @@ var layers = []layer{
 		"a client of one protocol is a thin skin around pace",
 	},
 	{
+		[]string{"limiter/line"},
+		nil,
+		"who waits for whom follows from times and costs; what a limit is, lines need not know",
+	},
+	{
 		[]string{"limiter"},
-		[]string{".", "rule", "rule/catalog", "rule/catalog/catalogtest", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "rule/catalog/catalogtest", "rule/denial", "limiter/line", "internal/..."},
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{

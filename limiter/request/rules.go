@@ -10,6 +10,7 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
+	"stint/rule/denial"
 )
 
 // Outcome is how a decision ended.
@@ -49,6 +50,9 @@ type Scratch struct {
 	// Earlier is the verdict of the phase Early on the same request; nil if there was none. If it is
 	// set, the next decision is of the phase Late.
 	Earlier *limiter.Verdict
+
+	// Hold is [limiter.Request].Hold of the next decisions by rules.
+	Hold func(v *limiter.Verdict) denial.Mode
 
 	// Verdict is the decision where the outcome is Decided. Where it is Undecided, only
 	// Verdict.Asked has a meaning: it lists the limits that were to decide.
@@ -126,7 +130,7 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 		s.describeToCatalog(a, domain == nil || !domain.HasHTTP())
 	}
 	s.request = limiter.Request{
-		Domain: b.Domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: answers,
+		Domain: b.Domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: answers, Hold: s.Hold,
 		Matched: phase == rule.Early && domain.ReadsIdentity() || phase == rule.Late && !s.Earlier.Unmatched,
 	}
 	switch {
@@ -137,6 +141,20 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 	}
 	return outcomeOf(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
 }
+
+// Again decides the request of the last Decide once more, with the same descriptors. It returns false
+// if other rules are in force now: then Decide reads the request again.
+func (b *ByRules) Again(ctx context.Context, s *Scratch) (what Outcome, same bool, err error) {
+	if s.request.Table != b.Limiter.Table() {
+		return Undecided, false, nil
+	}
+	what, err = outcomeOf(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
+	return what, true, err
+}
+
+// Descriptors returns the descriptors of the last request that Decide decided by rules. They are valid
+// until the next one.
+func (s *Scratch) Descriptors() []limiter.Descriptor { return s.request.Descriptors }
 
 // decideNoLimit decides a request to which no limit can apply: it passes, unless its client is
 // banned or such requests are denied.

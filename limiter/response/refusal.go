@@ -68,7 +68,7 @@ type Refuser struct {
 	status int
 	reset  web.Reset
 
-	denied, unknown, unavailable, listed, banned, unmatched, penalized *web.Message
+	denied, unknown, unavailable, listed, banned, unmatched, penalized, full, draining *web.Message
 }
 
 // NewRefuser returns a Refuser with this text.
@@ -83,6 +83,8 @@ func NewRefuser(w RefusalText) *Refuser {
 		listed:      web.NewMessage(string(limiter.ReasonDenied), "", "This client is not served."),
 		banned:      web.NewMessage(string(limiter.ReasonBanned), "This client is banned. Wait {wait} and try again.", "This client is banned."),
 		unmatched:   web.NewMessage(string(limiter.ReasonUnmatched), "", "No limit applies to this request, and such requests are refused."),
+		full:        web.NewMessage(string(limiter.ReasonExcessFull), "Too many requests wait already. Wait {wait} and try again.", ""),
+		draining:    web.NewMessage(string(limiter.ReasonExcessFull), "The server shuts down. Wait {wait} and try again.", ""),
 		unavailable: web.NewMessage(string(limiter.ReasonUnavailable), "The limit could not be asked. Wait {wait} and try again.", ""),
 	}
 }
@@ -146,6 +148,27 @@ func (f *Refuser) Penalized(r *Refusal, accept []string, v *limiter.Verdict) {
 	until := v.Decision
 	until.ResetAfter = v.RetryAfter
 	r.Media, r.Body = web.JSON, f.penalized.AppendEnvelope(r.Body, &until, f.reset)
+}
+
+// Full makes the refusal of a request for which there is no place in a line or a queue, with the
+// status of its rule.
+func (f *Refuser) Full(r *Refusal, accept []string, status int, retry time.Duration) {
+	codedRefusal(r, accept, f.full, status, retry)
+}
+
+// Draining makes the refusal of a request that waits while the server shuts down.
+func (f *Refuser) Draining(r *Refusal, accept []string, retry time.Duration) {
+	codedRefusal(r, accept, f.draining, http.StatusServiceUnavailable, retry)
+}
+
+// codedRefusal makes a refusal without numbers of a limit, which names its code in each form.
+func codedRefusal(r *Refusal, accept []string, m *web.Message, status int, retry time.Duration) {
+	*r = Refusal{Status: status, Body: r.Body[:0], message: m, retry: retry}
+	if web.PrefersProblem(accept) {
+		r.Media, r.Body = web.Problem, m.AppendCodedProblem(r.Body, status, http.StatusText(status), retry)
+		return
+	}
+	r.Media, r.Body = web.JSON, m.AppendPlainEnvelope(r.Body, retry)
 }
 
 // Unmatched makes the refusal of a request to which no limit applies.
