@@ -160,6 +160,7 @@ func (v *Verdict) hold(ctx context.Context, req *Request, store stint.Store) (wa
 		}
 	}
 	v.Pending, v.Held = true, true
+	v.undone = true // nothing was taken
 	return true, nil
 }
 
