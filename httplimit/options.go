@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 
@@ -132,6 +133,10 @@ type Options struct {
 	// Queue takes the requests that a limit with `excess: queue` denies ([New] only). If nil, they are
 	// denied as with `excess: drop`.
 	Queue Queue
+
+	// Conn returns the connection of a request, see [ConnContext]. It returns nil if it is not known. If
+	// Conn is nil, the connection is that of ConnContext.
+	Conn func(r *http.Request) net.Conn
 
 	// Skip reports whether a request is not limited at all. If nil, all requests are limited.
 	Skip func(r *http.Request) bool

@@ -3,9 +3,11 @@ package httplimit
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"time"
 
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/line"
 	"stint/limiter/request"
@@ -103,7 +105,7 @@ func (h *handler) wait(w http.ResponseWriter, r *http.Request, s *scratch, i int
 	}
 	if err == nil {
 		h.undo(r, &s.Verdict)
-		err = s.place.Wait(r.Context())
+		err = s.place.Wait(r.Context(), h.gone(r))
 	}
 	if err == nil {
 		return line.Undecided, false
@@ -119,6 +121,34 @@ func (h *handler) wait(w http.ResponseWriter, r *http.Request, s *scratch, i int
 	}
 	h.refuseExcess(w, r, s, i, refused)
 	return refused.Outcome, true
+}
+
+// connKey is the context key of a connection, see ConnContext.
+type connKey struct{}
+
+// ConnContext is for http.Server.ConnContext. With it, clients that disconnect while they wait free
+// their place at once, also if their body was not read: over HTTP/1 the server does not notice that.
+// Servers with a ConnContext of their own call it from there, or set Options.Conn.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// gone returns a function that reports whether the client of a request disconnected; nil if the server
+// notices that itself, or nobody can.
+func (h *handler) gone(r *http.Request) func() bool {
+	if r.ProtoMajor != 1 || r.ContentLength == 0 {
+		return nil
+	}
+	var c net.Conn
+	if h.options.Conn != nil {
+		c = h.options.Conn(r)
+	} else {
+		c, _ = r.Context().Value(connKey{}).(net.Conn)
+	}
+	if c == nil {
+		return nil
+	}
+	return func() bool { return web.HungUp(c) }
 }
 
 // again decides a request once more, when it is its turn.

@@ -463,4 +463,3 @@ func TestNobodyWaits(t *testing.T) {
 		}
 	})
 }
-

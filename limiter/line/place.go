@@ -62,9 +62,13 @@ func (e *RefusedError) Error() string { return "no place in the line: " + e.Outc
 // retryDrained is the Retry-After while the server shuts down.
 const retryDrained = time.Second
 
+// look is how often Wait calls gone.
+const look = 50 * time.Millisecond
+
 // Wait waits until the request is the first of its line and the limit has room, as far as is known.
-// The error is that of ctx, or a [*RefusedError]; the place is kept until Leave.
-func (p *Place) Wait(ctx context.Context) error {
+// The error is that of ctx, or a [*RefusedError]; the place is kept until Leave. If gone is not nil, Wait
+// calls it now and then, and returns context.Canceled once it reports that the client disconnected.
+func (p *Place) Wait(ctx context.Context, gone func() bool) error {
 	for {
 		first, tryAt := p.position()
 		now, until := time.Now(), p.deadline
@@ -76,10 +80,17 @@ func (p *Place) Wait(ctx context.Context) error {
 		case first:
 			until = tryAt
 		}
+		rest := until.Sub(now)
+		if gone != nil {
+			if gone() {
+				return context.Canceled
+			}
+			rest = min(rest, look)
+		}
 		if p.timer == nil {
-			p.timer = time.NewTimer(until.Sub(now))
+			p.timer = time.NewTimer(rest)
 		} else {
-			p.timer.Reset(until.Sub(now))
+			p.timer.Reset(rest)
 		}
 		select {
 		case <-p.turn:

@@ -45,7 +45,7 @@ func waiter(t *testing.T, ctx context.Context, l *Lines, r Request, number int, 
 		return
 	}
 	go func() {
-		if p.Wait(ctx) != nil {
+		if p.Wait(ctx, nil) != nil {
 			p.Leave(time.Now(), Gone, 0)
 			out.add(-number)
 			return
@@ -128,14 +128,14 @@ func TestWaitLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := first.Wait(t.Context()); err != nil || time.Since(began) != time.Second {
+		if err := first.Wait(t.Context(), nil); err != nil || time.Since(began) != time.Second {
 			t.Fatal(err, time.Since(began))
 		}
 		r.RoomAt = time.Now().Add(4*time.Second + 1)
 		if got := refusal(first.Move(time.Now(), &r)); got != "late 4.000000001s" {
 			t.Error(got)
 		}
-		if err := second.Wait(t.Context()); refusal(err) != "late 4.000000001s" || time.Since(began) != time.Second {
+		if err := second.Wait(t.Context(), nil); refusal(err) != "late 4.000000001s" || time.Since(began) != time.Second {
 			t.Error(err, time.Since(began))
 		}
 		second.Leave(time.Now(), Late, 0)
@@ -151,7 +151,7 @@ func TestWaitLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := behind.Wait(t.Context()); err == nil || time.Since(began) != 5*time.Second {
+		if err := behind.Wait(t.Context(), nil); err == nil || time.Since(began) != 5*time.Second {
 			t.Error(err, time.Since(began))
 		}
 		behind.Leave(time.Now(), Late, 0)
