@@ -240,7 +240,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"telemetry"},
-		[]string{".", "rule", "rule/catalog", "limiter", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "limiter", "limiter/line", "internal/..."},
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
 	},
 	{
