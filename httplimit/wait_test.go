@@ -95,15 +95,9 @@ func (g *gate) waits(rule string) int64 {
 	return 0
 }
 
-// bubble runs a test with a fake clock.
-func bubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, test)
-}
-
 // The requests of a key leave in their order and at the rate of the limit.
 func TestWaitInOrder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, waitRules, httplimit.Options{})
 		var want []string
 		for i := range 41 {
@@ -119,7 +113,7 @@ func TestWaitInOrder(t *testing.T) {
 
 // A long line of one key delays no other key.
 func TestWaitIsFair(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, waitRules, httplimit.Options{})
 		for range 30 {
 			g.send("bob", request("192.0.2.1:1", "/", "X-User", "bob"))
@@ -165,7 +159,7 @@ X-Policy: "users"
 {"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many requests wait already. Wait 1 second and try again.","code":"excess_full"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				file := strings.Replace(waitRules, "{mode: wait, max_wait: 5s, places: 100, places_per_key: 40}", tt.excess, 1)
 				g := newGate(t, file, httplimit.Options{PolicyHeader: "X-Policy"})
 				g.user("bob")
@@ -181,7 +175,7 @@ X-Policy: "users"
 // gRPC callers without a place get the status of gRPC for theirs.
 func TestWaitFullOfGRPC(t *testing.T) {
 	for full, want := range map[string]string{"429": "8", "503": "14"} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			g := newGate(t, strings.Replace(waitRules, "places_per_key: 40", "places_per_key: 1, full: "+full, 1), httplimit.Options{})
 			g.user("bob")
 			g.user("bob")
@@ -197,7 +191,7 @@ func TestWaitFullOfGRPC(t *testing.T) {
 
 // A client that disconnects frees its place at once; nobody behind it takes early.
 func TestWaitGone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, waitRules, httplimit.Options{})
 		g.user("bob")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +209,7 @@ func TestWaitGone(t *testing.T) {
 
 // A request whose context has a deadline is answered while there is somebody to answer.
 func TestWaitDeadline(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, waitRules, httplimit.Options{})
 		g.user("bob")
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -227,7 +221,7 @@ func TestWaitDeadline(t *testing.T) {
 
 // A drain answers all that wait.
 func TestWaitDrained(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, waitRules, httplimit.Options{})
 		g.user("bob")
 		g.user("bob")
@@ -291,7 +285,7 @@ func (g *gate) remaining(user string) string {
 // Nothing is charged while a request waits: not by limits beside its own, not by those in shadow mode,
 // not by those that count responses. Its body is not read. When it passes each limit is charged once.
 func TestWaitChargesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, beside, httplimit.Options{})
 		var status atomic.Int64
 		status.Store(http.StatusInternalServerError)
@@ -326,7 +320,7 @@ func TestWaitChargesNothing(t *testing.T) {
 // for the limit that lets requests wait.
 func TestDropBeforeWait(t *testing.T) {
 	file := strings.Replace(beside, "name: daily, requests: 100", "name: daily, requests: 2", 1)
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, file, httplimit.Options{})
 		g.user("bob")
 		g.user("bob")
@@ -356,7 +350,7 @@ http:
 // Users who wait for their own limit do not fill the line of the limit of all: each comes there at its
 // own rate, and takes turns with others.
 func TestWaitForTwoLimits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, both, httplimit.Options{})
 		for range 3 {
 			g.user("bob")
@@ -373,7 +367,7 @@ func TestWaitForTwoLimits(t *testing.T) {
 
 // A request that waits is decided by the rules that are in force when it is its turn.
 func TestWaitOverReload(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, waitRules, httplimit.Options{})
 		g.user("bob")
 		g.user("bob")
@@ -391,7 +385,7 @@ func TestWaitOverReload(t *testing.T) {
 // A client that goes on where there is no place is penalized; one that waits is not.
 func TestWaitAndPenalty(t *testing.T) {
 	file := strings.Replace(waitRules, "places_per_key: 40}", "places_per_key: 1}, penalty: {after: 2, ladder: [1h]}", 1)
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, file, httplimit.Options{})
 		for range 5 {
 			g.user("bob")
@@ -424,7 +418,7 @@ http:
     - actions: [{remote_address: {}}]
     - actions: [{identity: {}}]
 `
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, file, httplimit.Options{})
 		late := httplimit.New(g.limiter, "api", httplimit.Options{Identity: func(r *http.Request) string { return r.Header.Get("X-User") }})
 		g.handler = httplimit.New(g.limiter, "api", httplimit.Options{Phase: httplimit.Early})(late(ok))
@@ -451,7 +445,7 @@ http:
 
 // Where nobody waits for a limit, and no limit has an excess, nothing is looked up.
 func TestNobodyWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, waitRules, httplimit.Options{})
 		g.user("bob")
 		g.user("bob")

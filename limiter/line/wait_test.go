@@ -37,8 +37,7 @@ func (o *log) is(numbers ...int) bool {
 
 // waiter joins a line and waits in a goroutine of its own. It appends its number to out when it is its
 // turn, and passes; the number is negative if it is refused, or its context ends.
-func waiter(t *testing.T, ctx context.Context, l *Lines, r Request, number int, out *log) {
-	t.Helper()
+func waiter(ctx context.Context, l *Lines, r Request, number int, out *log) {
 	p, err := l.Join(time.Now(), &r)
 	if err != nil {
 		out.add(-number)
@@ -64,8 +63,8 @@ func TestWaitInOrder(t *testing.T) {
 		rare := ten
 		rare.Rate.Every = time.Second
 		for i := range 10 {
-			waiter(t, t.Context(), l, Request{ID: id("a", 1), Settings: ten, Cost: 1, RoomAt: began.Add(100 * time.Millisecond)}, i+1, &fast)
-			waiter(t, t.Context(), l, Request{ID: id("a", 2), Settings: rare, Cost: 1, RoomAt: began.Add(time.Second)}, i+1, &slow)
+			waiter(t.Context(), l, Request{ID: id("a", 1), Settings: ten, Cost: 1, RoomAt: began.Add(100 * time.Millisecond)}, i+1, &fast)
+			waiter(t.Context(), l, Request{ID: id("a", 2), Settings: rare, Cost: 1, RoomAt: began.Add(time.Second)}, i+1, &slow)
 		}
 		if !slow.is(-6, -7, -8, -9, -10) {
 			t.Errorf("of 10 with 1 per second %v are refused at once", slow.left)
@@ -94,8 +93,8 @@ func TestWaitGone(t *testing.T) {
 		l, r := New(), Request{ID: id("a", 1), Settings: ten, Cost: 1, RoomAt: time.Now().Add(time.Second)}
 		first, cancel := context.WithCancel(t.Context())
 		var out log
-		waiter(t, first, l, r, 1, &out)
-		waiter(t, t.Context(), l, r, 2, &out)
+		waiter(first, l, r, 1, &out)
+		waiter(t.Context(), l, r, 2, &out)
 		cancel()
 		synctest.Wait()
 		if len(order(l, r.ID)) != 1 || !out.is(-1) {
@@ -165,7 +164,7 @@ func TestDrain(t *testing.T) {
 		l, r := New(), Request{ID: id("a", 1), Settings: ten, Cost: 1, RoomAt: time.Now().Add(time.Second)}
 		var out log
 		for i := range 3 {
-			waiter(t, t.Context(), l, r, i+1, &out)
+			waiter(t.Context(), l, r, i+1, &out)
 		}
 		l.Drain()
 		l.Drain()

@@ -34,7 +34,7 @@ var Kinds = []Kind{
 	{"large-log", Warning, "The state of one key of a sliding_log may be larger than 64 KiB.", "Use a sliding_window with blocks."},
 	{"unseen-answers", Warning, "A limit counts responses, but no caller reports responses to it.", "Use the middleware, or count requests."},
 	{"account-lockout", Warning, "A limit has a penalty and counts by an account alone, so others can shut its owner out: they only need to know the name.", "Count by the pair of account and address, or of account and device."},
-	{"excess-dropped", Warning, "A limit has an excess of `wait` or `queue`, which only the middleware (`wait`) and the gateway know. Everybody else denies these requests at once.", "Use the middleware or the gateway, or expect denials."},
+	{"excess-dropped", Warning, "A limit has an excess of `wait` or `queue`, but no http section: whoever sends descriptors has these requests denied at once.", "Use the middleware or the gateway, which read the http section, or remove the excess."},
 	{"denial-in-shadow", Warning, "A limit in shadow mode has a denial, which no client ever receives.", "Remove one of the two."},
 
 	{"action-without-rule", Warning, "The actions of an element produce descriptors that no rule matches.", "The keys of the actions, in their order, are the keys of nested descriptors."},
@@ -47,6 +47,7 @@ var Kinds = []Kind{
 	{"no-fallback", Note, "All descriptors of a key have exact values (`plan: free`, `plan: pro`), so any other value is not limited. Not reported for what a request asks for, such as its path.", "Add a descriptor of the key without a value, or deny such requests with `--unmatched deny`."},
 	{"claimed-key", Note, "A limit has one bucket for each value that a client states about itself, or such a value replaces another identity (`first_of: [api_key, remote_address]`). No other limit restricts a client that invents new values.", "Add an element with a limit by address, unless a proxy in front authenticates users."},
 	{"outside-http", Note, "The http section never produces descriptors for these limits. Only callers that send descriptors themselves (`/v1/check`, Envoy) reach them.", "Add elements for them if requests of the middleware should count."},
+	{"excess-elsewhere", Note, "A limit has an excess of `wait` or `queue`, which only the middleware (`wait`) and the gateway know. Everybody else denies these requests at once.", "Expect denials elsewhere."},
 	{"overdraw-peek", Note, "A peek (0 hits) at an overdrawn limit is OVER_LIMIT in Envoy's protocol, and allowed everywhere else.", "Keep it in mind if you read the answers of both."},
 	{"strict", Note, "With `--modes`: how the nodes agree on a limit without a `coordination`, how much passes beyond it, and how much while the store is away.", "See [coordination](coordination.md)."},
 	{"while-away", Note, "How much passes beyond a limit while the store is away.", "Lower `local_share`, or accept it."},

@@ -176,6 +176,7 @@ func (f *fileCompiler) top() {
 		f.http(*http)
 	}
 	f.checkPenalties()
+	f.warnExcess()
 }
 
 // warn adds a warning about a line.

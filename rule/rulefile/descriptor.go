@@ -132,7 +132,7 @@ func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 		}
 		r := &rule.Rule{
 			Given: l.name, Domain: f.domain.Name, Path: n.Path, Limit: l.limit, Stored: l.stored, Tally: l.tally(), Soft: l.soft, Unit: l.unit,
-			Penalty: f.penaltyOf(&l, d), Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Answers: l.answers,
+			Penalty: f.penaltyOf(&l, d), Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Excess: f.excessOf(&l, d), Answers: l.answers,
 			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Local: l.localLimit(), Headers: l.headers,
 			Coordination: l.coordination, KeptAfterLoss: l.keptAfterLoss(), AskPeers: l.asks && l.coordination == rule.Gossip,
 			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.File, Line: v.Line(),
@@ -148,7 +148,6 @@ func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 			}
 		}
 		r.Name = f.name(r, i, len(list))
-		r.Excess = f.excessOf(&l, d, r)
 		l.agree(r)
 		n.Rules = append(n.Rules, r)
 		f.rules = append(f.rules, r)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"stint"
-	"stint/rule"
 	"stint/rule/denial"
 )
 
@@ -25,9 +24,9 @@ func (l *limit) checkExcess() {
 	}
 }
 
-// excessOf returns the excess of a rule, refuses it in modes in which a request is charged while it
-// waits, and warns that others than the gateway and the middleware drop it.
-func (f *fileCompiler) excessOf(l *limit, d *descriptor, r *rule.Rule) *denial.Excess {
+// excessOf returns the excess of a rule, and refuses it in modes in which a request is charged while it
+// waits.
+func (f *fileCompiler) excessOf(l *limit, d *descriptor) *denial.Excess {
 	if l.excess == nil {
 		return nil
 	}
@@ -38,11 +37,24 @@ func (f *fileCompiler) excessOf(l *limit, d *descriptor, r *rule.Rule) *denial.E
 	case !f.domain.Atomic:
 		v.Fail(fmt.Sprintf("excess: %v in a domain with atomic: false", mode), "there the other limits of a request are charged while it waits; leave atomic: false out")
 	}
-	who := "the gateway"
-	if mode == denial.Wait {
-		who += " and httplimit"
-	}
-	f.warn("excess-dropped", r.Line, r.Name, fmt.Sprintf("excess: %v is for %s; rls, /v1/check, /v1/auth and resp drop what is over", mode, who),
-		"expect denials where this domain is asked in another way")
 	return l.excess
+}
+
+// warnExcess warns that others than the gateway and the middleware, which read the http section, drop
+// the excess of rules. That section is read by now.
+func (f *fileCompiler) warnExcess() {
+	id, hint := "excess-elsewhere", "expect denials where this domain is asked in another way"
+	if len(f.domain.HTTP) == 0 && (f.first == nil || len(f.first.HTTP) == 0) {
+		id, hint = "excess-dropped", "add http: and use httplimit or the gateway, or leave excess out"
+	}
+	for _, r := range f.rules {
+		if r.Excess == nil {
+			continue
+		}
+		who := "the gateway"
+		if r.Excess.Mode == denial.Wait {
+			who += " and httplimit"
+		}
+		f.warn(id, r.Line, r.Name, fmt.Sprintf("excess: %v is for %s; rls, /v1/check, /v1/auth and resp drop what is over", r.Excess.Mode, who), hint)
+	}
 }
