@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,4 +95,26 @@ func TestWaitOfRealRequests(t *testing.T) {
 		conn.Close()
 	}
 	testkit.Until(t, "nobody waits", func() bool { return !l.Lines().Any() })
+}
+
+// BenchmarkWaitRate reports how much longer than by the rate of the limit a line needs to leave, in percent.
+func BenchmarkWaitRate(b *testing.B) {
+	for _, limit := range []struct{ rate, burst int }{{100, 1}, {100, 100}, {500, 1}, {500, 500}} {
+		b.Run(fmt.Sprintf("%d_burst_%d", limit.rate, limit.burst), func(b *testing.B) {
+			file := strings.Replace(waitRules, "places: 100, places_per_key: 40", "places: 5000, places_per_key: 5000", 1)
+			file = strings.Replace(file, "requests: 10, per: 1s, algorithm: token_bucket, burst: 1,", fmt.Sprintf("requests: %d, per: 1s, algorithm: token_bucket, burst: %d,", limit.rate, limit.burst), 1)
+			late := 0.0
+			for b.Loop() {
+				h := byRules(b, memory.New(memory.Options{}), file, httplimit.Options{})
+				var group sync.WaitGroup
+				began := time.Now()
+				for range limit.burst + 2*limit.rate {
+					group.Go(func() { get(h, "192.0.2.1:1", "/", "X-User", "bob") })
+				}
+				group.Wait()
+				late += time.Since(began).Seconds()/2 - 1
+			}
+			b.ReportMetric(100*late/float64(b.N), "%late")
+		})
+	}
 }

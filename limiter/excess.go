@@ -107,7 +107,9 @@ func rateOf(r *rule.Rule) line.Rate {
 	case r.Elastic != nil || s.Requests == 0:
 		return line.Rate{} // the room of others is not known
 	case s.Algorithm == stint.TokenBucket && !s.Step:
-		return line.Rate{Lot: 1, Every: s.Per / time.Duration(s.Requests)}
+		every := s.Per / time.Duration(s.Requests)
+		const late, slow = 5 * time.Millisecond, 100 * time.Millisecond // what late timers take is spare, or hardly counts
+		return line.Rate{Lot: 1, Every: every, Sharp: every < slow && time.Duration(s.Burst-1)*every < late}
 	}
 	return line.Rate{Lot: s.Requests, Every: s.Per}
 }

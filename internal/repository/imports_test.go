@@ -215,7 +215,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"limiter/line"},
-		nil,
+		[]string{"internal/system"},
 		"who waits for whom follows from times and costs; what a limit is, lines need not know",
 	},
 	{

@@ -62,6 +62,10 @@ func (l *line) passed(now time.Time, remaining int64) {
 type Rate struct {
 	Lot   uint32
 	Every time.Duration
+
+	// Sharp is set if a limit keeps no units for who comes a millisecond late. Then requests take on
+	// time, which costs a thread for the last two milliseconds.
+	Sharp bool
 }
 
 // refill returns how long after its first request a line of this cost is empty. The first lot comes

@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"context"
 	"time"
+
+	"stint/internal/system"
 )
 
 // Place is the place of a request in a line. Only one goroutine may use it.
@@ -62,6 +64,9 @@ func (e *RefusedError) Error() string { return "no place in the line: " + e.Outc
 // retryDrained is the Retry-After while the server shuts down.
 const retryDrained = time.Second
 
+// late is how late a timer may be on an idle machine.
+const late = 2 * time.Millisecond
+
 // look is how often Wait calls gone.
 const look = 50 * time.Millisecond
 
@@ -69,8 +74,8 @@ const look = 50 * time.Millisecond
 // The error is that of ctx, or a [*RefusedError]; the place is kept until Leave. If gone is not nil, Wait
 // calls it now and then, and returns context.Canceled once it reports that the client disconnected.
 func (p *Place) Wait(ctx context.Context, gone func() bool) error {
-	for {
-		first, tryAt := p.position()
+	for napped := false; ; {
+		first, sharp, tryAt := p.position()
 		now, until := time.Now(), p.deadline
 		switch {
 		case first && !tryAt.After(now) && !now.After(p.deadline):
@@ -81,6 +86,14 @@ func (p *Place) Wait(ctx context.Context, gone func() bool) error {
 			until = tryAt
 		}
 		rest := until.Sub(now)
+		if first && sharp && !napped {
+			if rest <= late {
+				system.Nap(rest)
+				napped = true
+				continue
+			}
+			rest -= late
+		}
 		if gone != nil {
 			if gone() {
 				return context.Canceled
@@ -103,11 +116,12 @@ func (p *Place) Wait(ctx context.Context, gone func() bool) error {
 	}
 }
 
-// position reports whether the place is the first of its line, and when the first one takes.
-func (p *Place) position() (first bool, tryAt time.Time) {
+// position reports whether the place is the first of its line, and when and how exactly the first one
+// takes.
+func (p *Place) position() (first, sharp bool, tryAt time.Time) {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	return p.line.first() == p, p.line.tryAt
+	return p.line.first() == p, p.line.rate.Sharp, p.line.tryAt
 }
 
 // ticketOf returns the ticket of the place in a line; 0 if it was never there.
