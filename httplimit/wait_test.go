@@ -111,6 +111,21 @@ func TestWaitInOrder(t *testing.T) {
 	})
 }
 
+// A cheap request does not overtake a costly one, for which the limit has no room yet.
+func TestWaitOfCostlyRequests(t *testing.T) {
+	file := strings.Replace(waitRules, "burst: 1,", "burst: 5,", 1)
+	file = strings.Replace(file, "- actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]",
+		"- {actions: [{request_headers: {header_name: x-user, descriptor_key: user}}], cost: {header: x-cost}}", 1)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(t, file, httplimit.Options{})
+		g.send("first", request("192.0.2.1:1", "/", "X-User", "bob", "X-Cost", "5"))
+		g.send("costly", request("192.0.2.1:1", "/", "X-User", "bob", "X-Cost", "5"))
+		time.Sleep(250 * time.Millisecond)
+		g.send("cheap", request("192.0.2.1:1", "/", "X-User", "bob", "X-Cost", "1"))
+		g.expect("first 200 0s", "costly 200 500ms", "cheap 200 600ms")
+	})
+}
+
 // A long line of one key delays no other key.
 func TestWaitIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
