@@ -5,6 +5,10 @@ go 1.26.0
 require (
 	github.com/caddyserver/caddy/v2 v2.11.9
 	go.uber.org/goleak v1.3.0
+	github.com/redis/rueidis v1.0.79
+	go.etcd.io/bbolt v1.5.0
+	go.uber.org/goleak v1.3.0
+	stint v0.0.0-00010101000000-000000000000
 )
 
 require (
@@ -139,7 +143,6 @@ require (
 	github.com/yuin/goldmark v1.8.6 // indirect
 	github.com/yuin/goldmark-highlighting/v2 v2.0.0-20230729083705-37449abec8cc // indirect
 	github.com/zeebo/blake3 v0.2.4 // indirect
-	go.etcd.io/bbolt v1.5.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/bridges/prometheus v0.71.0 // indirect
 	go.opentelemetry.io/contrib/exporters/autoexport v0.71.0 // indirect

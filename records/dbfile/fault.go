@@ -23,6 +23,7 @@ type Fault struct {
 	Hint    string // what to do
 	Err     error  // the cause
 	Disk    bool   // the disk refused a write or a read; the next one may succeed
+	Full    bool   // there is no room on the disk
 }
 
 // Error returns the problem without the hint.
@@ -69,7 +70,7 @@ func disk(err error, what string) *Fault {
 	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
 		return &Fault{Problem: "closed", Hint: "open it again", Err: err}
 	case isOne(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG):
-		return &Fault{Problem: "no room on the disk (" + text.Cause(err) + ")", Hint: "make room; the records before this change stay in force", Err: err, Disk: true}
+		return &Fault{Problem: "no room on the disk (" + text.Cause(err) + ")", Hint: "make room; the records before this change stay in force", Err: err, Disk: true, Full: true}
 	case isOne(err, syscall.EROFS):
 		return &Fault{Problem: "the disk is read-only", Hint: "name a file where this user may write", Err: err, Disk: true}
 	}

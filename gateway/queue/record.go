@@ -1,0 +1,151 @@
+package queue
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// version is the version of the format of records and answers that this program writes.
+const version = 1
+
+// Entry of a descriptor.
+type Pair struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Descriptor is what a take needs to know of the request.
+type Descriptor struct {
+	Entries []Pair `json:"entries"`
+	Cost    uint32 `json:"cost"`
+}
+
+// Record is a request that was accepted. It is stored as a line of JSON, a line feed, and the body.
+type Record struct {
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+
+	Method string      `json:"method"`
+	URI    string      `json:"uri"` // path and query as sent
+	Scheme string      `json:"scheme"`
+	Host   string      `json:"host"`
+	Header http.Header `json:"header"`
+
+	// IdempotencyKey is sent with every try: the client's, else the ID.
+	IdempotencyKey string `json:"idempotency_key"`
+
+	Domain      string       `json:"domain"` // of the rules
+	Rule        string       `json:"rule"`   // that denied the request
+	Descriptors []Descriptor `json:"descriptors"`
+
+	Client   netip.Addr `json:"client"`
+	Identity string     `json:"identity,omitempty"` // who the client proved to be
+
+	// Credential identifies the key with which the client proved it, without being a secret, so that the
+	// worker can ask whether the key is still valid.
+	Credential string `json:"credential,omitempty"`
+
+	Received time.Time     `json:"received"`
+	Tries    int           `json:"tries"` // how often to try at most
+	Keep     time.Duration `json:"keep"`  // how long to keep the answer
+
+	Body []byte `json:"-"`
+}
+
+// Answer is what the client gets at the status resource when the record is finished. It is stored like a
+// record.
+type Answer struct {
+	Version   int         `json:"version"`
+	Status    int         `json:"status"`
+	Header    http.Header `json:"header"`
+	Truncated bool        `json:"truncated,omitempty"` // the body was longer than what is kept
+
+	Body []byte `json:"-"`
+}
+
+// errFormat is the error about stored bytes that are no record.
+var errFormat = errors.New("not a record of the queue")
+
+func encode(head any, body []byte) ([]byte, error) {
+	line, err := json.Marshal(head)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(line, '\n'), body...), nil
+}
+
+func decode(data []byte, head any, v *int) (body []byte, err error) {
+	line, body, found := bytes.Cut(data, []byte{'\n'})
+	if !found {
+		return nil, errFormat
+	}
+	if err := json.Unmarshal(line, head); err != nil {
+		return nil, fmt.Errorf("%w: %w", errFormat, err)
+	}
+	if *v != version {
+		return nil, fmt.Errorf("%w of version %d: its version is %d", errFormat, version, *v)
+	}
+	return body, nil
+}
+
+// Encode returns the stored form of the record.
+func (r *Record) Encode() ([]byte, error) {
+	r.Version = version
+	return encode(r, r.Body)
+}
+
+// DecodeRecord parses a stored record. Its body refers to data.
+func DecodeRecord(data []byte) (*Record, error) {
+	r := new(Record)
+	var err error
+	r.Body, err = decode(data, r, &r.Version)
+	return r, err
+}
+
+// Encode returns the stored form of the answer.
+func (a *Answer) Encode() ([]byte, error) {
+	a.Version = version
+	return encode(a, a.Body)
+}
+
+// DecodeAnswer parses a stored answer. Its body refers to data.
+func DecodeAnswer(data []byte) (*Answer, error) {
+	a := new(Answer)
+	var err error
+	a.Body, err = decode(data, a, &a.Version)
+	return a, err
+}
+
+// NewID returns an ID of 128 random bits.
+func NewID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// ValidID reports whether a text has the form of an ID.
+func ValidID(text string) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == 16 && hex.EncodeToString(b) == text
+}
+
+// LineOf returns the line of a key of a rule. It is a hash, because the key may be an address or a name.
+func LineOf(rule, key string) string { return hash(rule, key) }
+
+// whoOf returns the hash by which a client is recognized as the sender of a record.
+func whoOf(id, client string) string { return hash(id, client) }
+
+// hash returns 128 bits of the hash of two texts.
+func hash(a, b string) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d:%s%s", len(a), a, b)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
