@@ -11,12 +11,14 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"stint/limiter/line"
 )
 
 // version is the version of the format of records and answers that this program writes.
 const version = 1
 
-// Entry of a descriptor.
+// Pair is an entry of a descriptor.
 type Pair struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
@@ -26,6 +28,7 @@ type Pair struct {
 type Descriptor struct {
 	Entries []Pair `json:"entries"`
 	Cost    uint32 `json:"cost"`
+	Catalog bool   `json:"catalog,omitempty"` // for rules per API only
 }
 
 // Record is a request that was accepted. It is stored as a line of JSON, a line feed, and the body.
@@ -140,6 +143,9 @@ func ValidID(text string) bool {
 // LineOf returns the line of a key of a rule. It is a hash, because the key may be an address or a name.
 func LineOf(rule, key string) string { return hash(rule, key) }
 
+// ruleOf returns the name by which the records of a rule are counted.
+func ruleOf(id line.ID) string { return id.Domain + ": " + id.Rule }
+
 // whoOf returns the hash by which a client is recognized as the sender of a record.
 func whoOf(id, client string) string { return hash(id, client) }
 
@@ -149,3 +155,6 @@ func hash(a, b string) string {
 	fmt.Fprintf(h, "%d:%s%s", len(a), a, b)
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
+
+// lineOf returns the line of a key of a rule in the storage.
+func lineOf(id line.ID) string { return LineOf(ruleOf(id), hex.EncodeToString(id.Key[:])) }

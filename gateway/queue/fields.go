@@ -1,0 +1,154 @@
+package queue
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// IdentityHeader is the header field in which the upstream gets the identity of the client.
+const IdentityHeader = "Stint-Identity"
+
+// idempotencyHeader is the same in all tries of a record.
+const idempotencyHeader = "Idempotency-Key"
+
+// connectionFields belong to one connection, and are sent to nobody else (RFC 9110, 7.6.1).
+var connectionFields = []string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
+}
+
+// requestFields of the client are not stored: the length follows from the body, and whoever waits for
+// 100 or for the answer is gone.
+var requestFields = []string{"Content-Length", "Expect", "Prefer", "Alt-Used", "Early-Data"}
+
+// secretFields are never stored.
+var secretFields = []string{
+	"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "Api-Key", "Apikey", "X-Auth-Token", "X-Amz-Security-Token", IdentityHeader,
+}
+
+// forwardingFields are made anew when the request is sent, from the client's address in the record.
+var forwardingFields = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Real-Ip"}
+
+// Secrets are the fields of requests that identify clients by a secret, in addition to Authorization and
+// Cookie. They are not stored.
+type Secrets struct {
+	Headers, Parameters []string
+}
+
+// AddActions adds the fields that the actions of an element of http.rate_limits read, which is JSON.
+func (s *Secrets) AddActions(element string) {
+	var v any
+	if json.Unmarshal([]byte(element), &v) == nil {
+		s.add(v)
+	}
+}
+
+func (s *Secrets) add(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			s.add(one)
+		}
+	case map[string]any:
+		for name, value := range v {
+			words, _ := value.(map[string]any)
+			switch name {
+			case "api_key":
+				s.Headers = appendText(s.Headers, words["header_name"])
+				s.Parameters = appendText(s.Parameters, words["query_parameter_name"])
+			case "device":
+				s.Headers = appendText(s.Headers, words["header"])
+			}
+			s.add(value)
+		}
+	}
+}
+
+func appendText(to []string, v any) []string {
+	if text, ok := v.(string); ok && text != "" {
+		return append(to, text)
+	}
+	return to
+}
+
+// header returns a copy of the fields of a request that are stored.
+func (s *Secrets) header(h http.Header) http.Header {
+	kept := h.Clone()
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			kept.Del(textproto.TrimString(name))
+		}
+	}
+	for _, names := range [][]string{connectionFields, requestFields, secretFields, forwardingFields} {
+		for _, name := range names {
+			delete(kept, name)
+		}
+	}
+	for name := range kept {
+		secret := slices.ContainsFunc(s.Headers, func(one string) bool { return strings.EqualFold(one, name) })
+		if secret || strings.HasPrefix(name, ":") {
+			delete(kept, name)
+		}
+	}
+	return kept
+}
+
+// uri returns path and query without the parameters that are secret. The rest stays as the client wrote
+// it.
+func (s *Secrets) uri(u *url.URL) string {
+	path := u.EscapedPath()
+	if u.RawQuery == "" {
+		return path
+	}
+	var kept []string
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && slices.Contains(s.Parameters, plain) {
+			continue
+		}
+		kept = append(kept, pair)
+	}
+	if len(kept) == 0 {
+		return path
+	}
+	return path + "?" + strings.Join(kept, "&")
+}
+
+// answerHeader returns a copy of the fields of an upstream's answer that the client gets.
+func answerHeader(h http.Header) http.Header {
+	kept := h.Clone()
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			kept.Del(textproto.TrimString(name))
+		}
+	}
+	for _, name := range connectionFields {
+		kept.Del(name)
+	}
+	for _, name := range []string{"Set-Cookie", "Content-Length", "Date", "Alt-Svc", "Server", "Strict-Transport-Security"} {
+		kept.Del(name)
+	}
+	return kept
+}
+
+// upgrades reports whether a request asks for another protocol.
+func upgrades(r *http.Request) bool {
+	return r.Method == http.MethodConnect || r.Header.Get("Upgrade") != "" || len(r.Header[":protocol"]) > 0
+}
+
+// asks reports whether the client prefers an answer later (RFC 7240).
+func asks(r *http.Request) bool {
+	for _, line := range r.Header["Prefer"] {
+		for one := range strings.SplitSeq(line, ",") {
+			name, _, _ := strings.Cut(one, ";")
+			name, _, _ = strings.Cut(name, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
+				return true
+			}
+		}
+	}
+	return false
+}

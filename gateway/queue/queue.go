@@ -1,0 +1,240 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"stint/gateway/queue/seal"
+	"stint/httplimit"
+	"stint/limiter"
+	"stint/limiter/line"
+)
+
+const (
+	// StatusPath is the path of the status resources; the ID of a record follows.
+	StatusPath = "/.stint/queue/"
+
+	// putTimeout is how long storing a record may take, and holdsTimeout looking up a line.
+	putTimeout   = 5 * time.Second
+	holdsTimeout = 500 * time.Millisecond
+
+	// pauseAfterFault is for how long lines count as empty after a look-up that failed, so that requests
+	// do not all wait for a server that is away.
+	pauseAfterFault = time.Second
+
+	// longestWait is the largest Retry-After.
+	longestWait = time.Hour
+)
+
+// Options configure a Queue.
+type Options struct {
+	// Storage keeps the records. The caller closes it.
+	Storage Storage
+
+	// Keys encrypt requests and answers. Nil: they are stored in clear.
+	Keys *seal.Keys
+
+	// Secrets returns the fields of a domain's requests that must not be stored. Nil: only those that are
+	// never stored, such as Authorization and Cookie.
+	Secrets func(domain string) Secrets
+
+	// Credential returns what identifies the key with which a request proved its identity, without being a
+	// secret; "" for none. Nil: there are no keys.
+	Credential func(r *http.Request) string
+
+	// Stored is called when a record was stored, so that a worker in this process looks for it. Nil: not
+	// called.
+	Stored func()
+
+	// Log gets faults of the storage. Nil: they are dropped.
+	Log *slog.Logger
+}
+
+// Queue accepts requests. It is safe for concurrent use.
+type Queue struct {
+	options Options
+	paused  atomic.Int64 // until when lines count as empty, as Unix time in nanoseconds
+}
+
+var _ httplimit.Queue = (*Queue)(nil)
+
+// New returns a queue.
+func New(o Options) *Queue {
+	if o.Secrets == nil {
+		o.Secrets = func(string) Secrets { return Secrets{} }
+	}
+	if o.Credential == nil {
+		o.Credential = func(*http.Request) string { return "" }
+	}
+	if o.Stored == nil {
+		o.Stored = func() {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Queue{options: o}
+}
+
+// Holds reports whether a line has unfinished records. If the storage cannot answer, it returns false:
+// the limit decides alone, and the request may overtake those in the line.
+func (q *Queue) Holds(id line.ID) bool {
+	now := time.Now().UnixNano()
+	if now < q.paused.Load() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), holdsTimeout)
+	defer cancel()
+	holds, err := q.options.Storage.Holds(ctx, lineOf(id))
+	if err != nil {
+		q.paused.Store(now + int64(pauseAfterFault))
+		q.options.Log.Error("cannot look up a line of the queue: requests may overtake queued ones", "error", err)
+	}
+	return holds
+}
+
+// errNotStored is the error of Accept for a request that is denied at once, for its method or because
+// the client did not ask for an answer later.
+var errNotStored = errors.New("this request is not queued")
+
+// deliveringKey is the context key of requests that a worker sends.
+type deliveringKey struct{}
+
+// Delivering reports whether a worker sends this request. Such a request is never queued again.
+func Delivering(ctx context.Context) bool { return ctx.Value(deliveringKey{}) != nil }
+
+// Accept stores a request and answers it with 202. It implements httplimit.Queue.
+func (q *Queue) Accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess) error {
+	s := e.Settings
+	switch {
+	case Delivering(r.Context()), !s.Stores(r.Method), s.Asked && !asks(r), upgrades(r):
+		return errNotStored
+	case r.ContentLength > s.Body:
+		return httplimit.ErrTooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, s.Body+1))
+	if err != nil {
+		return fmt.Errorf("reading the body of a request for the queue: %w", err)
+	}
+	if int64(len(body)) > s.Body {
+		return httplimit.ErrTooLarge
+	}
+	record := q.record(r, e, body)
+	place, err := q.put(r.Context(), record, e)
+	if errors.Is(err, ErrFull) {
+		if err != ErrFull { //nolint:errorlint // the bare error is the bound of the rule; a wrapped one has another cause
+			q.options.Log.Error("the queue takes no requests", "error", err)
+		}
+		return errors.Join(httplimit.ErrQueueFull, err)
+	}
+	if err != nil {
+		q.options.Log.Error("cannot queue a request", "rule", e.Line.Rule, "error", err)
+		return err
+	}
+	q.options.Stored()
+	writeAccepted(w, record.ID, place, e.RetryAfter)
+	return nil
+}
+
+// record returns the record of a request.
+func (q *Queue) record(r *http.Request, e *httplimit.Excess, body []byte) *Record {
+	secrets := q.options.Secrets(e.Domain)
+	record := &Record{
+		ID: NewID(), Method: r.Method, URI: secrets.uri(r.URL), Scheme: "http", Host: r.Host, Header: secrets.header(r.Header),
+		Domain: e.Domain, Rule: e.Line.Rule, Client: e.Client, Identity: e.Identity, Credential: q.options.Credential(r),
+		Received: time.Now().UTC(), Tries: int(e.Settings.Tries), Keep: e.Settings.Keep, Body: body,
+	}
+	if r.TLS != nil {
+		record.Scheme = "https"
+	}
+	for i := range e.Descriptors {
+		record.Descriptors = append(record.Descriptors, copyDescriptor(&e.Descriptors[i]))
+	}
+	record.IdempotencyKey = record.Header.Get(idempotencyHeader)
+	if record.IdempotencyKey == "" {
+		record.IdempotencyKey = record.ID
+	}
+	record.Header.Del(idempotencyHeader)
+	return record
+}
+
+// copyDescriptor copies a descriptor, whose memory is used again for another request.
+func copyDescriptor(d *limiter.Descriptor) Descriptor {
+	c := Descriptor{Cost: d.Cost, Catalog: d.CatalogOnly}
+	for _, e := range d.Entries {
+		c.Entries = append(c.Entries, Pair{Key: string([]byte(e.Key)), Value: string([]byte(e.Value))})
+	}
+	return c
+}
+
+// put stores a record. A client that disconnects meanwhile does not stop it.
+func (q *Queue) put(ctx context.Context, record *Record, e *httplimit.Excess) (place int, err error) {
+	data, err := record.Encode()
+	if err != nil {
+		return 0, err
+	}
+	data = q.options.Keys.Seal(record.ID, dataField, data)
+	entry := &Entry{
+		ID: record.ID, Line: lineOf(e.Line), Rule: ruleOf(e.Line), Who: whoOf(record.ID, clientOf(record)), State: Waiting,
+		At: record.Received.Add(max(e.RetryAfter, 0)), Made: record.Received, Keep: record.Keep, Size: len(data), Data: data,
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putTimeout)
+	defer cancel()
+	return q.options.Storage.Put(ctx, entry, Bounds{Places: int(e.Settings.Places), Bytes: e.Settings.Bytes})
+}
+
+// The names of the encrypted fields.
+const (
+	dataField   = "data"
+	answerField = "answer"
+)
+
+// clientOf returns who may see the record.
+func clientOf(r *Record) string {
+	if r.Identity != "" {
+		return Identified(r.Identity)
+	}
+	return Anonymous(r.Client)
+}
+
+// accepted is the body of 202.
+type accepted struct {
+	ID     string `json:"id"`
+	State  State  `json:"state"`
+	Place  int    `json:"place,omitempty"` // in its line, 1 for the first; 0: not known
+	Status string `json:"status"`          // path of the status resource
+}
+
+func writeAccepted(w http.ResponseWriter, id string, place int, wait time.Duration) {
+	h := w.Header()
+	h.Set("Location", StatusPath+id)
+	h.Set("Preference-Applied", "respond-async")
+	if wait > 0 && place > 1 {
+		wait = min(wait, longestWait) * time.Duration(min(place, 1<<16))
+	}
+	writeJSON(w, http.StatusAccepted, wait, accepted{ID: id, State: Waiting, Place: place, Status: StatusPath + id})
+}
+
+// writeJSON answers with a body in JSON. wait becomes Retry-After, at least a second; negative for none.
+func writeJSON(w http.ResponseWriter, status int, wait time.Duration, v any) {
+	h := w.Header()
+	if wait >= 0 {
+		h.Set("Retry-After", strconv.FormatInt(max(1, int64((min(wait, longestWait)+time.Second-1)/time.Second)), 10))
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	body, err := json.Marshal(v)
+	if err != nil {
+		body = []byte("{}") // none of our types fails
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // an error means that the client has disconnected
+}
