@@ -381,7 +381,7 @@ func TestFileFaults(t *testing.T) {
 		{write("text", []byte(strings.Repeat("user=1,pro\n", 5000))), "damaged: no file of records", "import the records anew"},
 		{write("short", data[:100]), "damaged", "put back a copy"},
 		{write("page", data[:4096]), "damaged: most of it", "put back a copy"},
-		{write("pages", data[:8192]), "damaged: a page is not there", "put back a copy"},
+		{write("pages", data[:8192]), "damaged: 8192 bytes are there of", "put back a copy"},
 		{write("half", data[:len(data)/2]), "damaged", "put back a copy"},
 		{write("flipped", flipped), "has another checksum", "faulty disk"},
 		{changed("bucket", func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketOf(Bans)) }), `the part "kind ban" is missing`, "put back"},

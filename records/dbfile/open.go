@@ -3,6 +3,7 @@ package dbfile
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -34,8 +35,14 @@ var (
 // folder. It checks that the file has all of them, in a format that this program reads. The error is a
 // [*Fault].
 func Open(path string, buckets [][]byte) (*bolt.DB, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
 		return nil, &Fault{Problem: "not a file", Hint: "name a file of its own for the records"}
+	}
+	if err == nil && info.Size() > 0 {
+		if err := Whole(path); err != nil {
+			return nil, Opening(err)
+		}
 	}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
 	if err != nil {
@@ -69,6 +76,17 @@ func prepare(db *bolt.DB, path string, buckets [][]byte) error {
 		return Writing(err)
 	}
 	return nil
+}
+
+// Whole checks that the file at path has its full length. bbolt panics when it opens a file for writing
+// whose list of free pages was cut off. The error may be a [*Fault].
+func Whole(path string) error {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	err = Guard(func() error { return db.View(func(tx *bolt.Tx) error { return whole(tx, path) }) }, func(how string) error { return Damaged(how) })
+	return errors.Join(err, db.Close())
 }
 
 // whole checks that the file has its full length; otherwise missing data would be noticed only when
