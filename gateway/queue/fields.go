@@ -2,11 +2,14 @@ package queue
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // IdentityHeader is the header field in which the upstream gets the identity of the client.
@@ -151,4 +154,26 @@ func asks(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// ParseAnswerHeader parses the header of an answer, an object of JSON with a list of values for each name,
+// and returns the fields that a client gets. "" is none.
+func ParseAnswerHeader(text string) (http.Header, error) {
+	h := http.Header{}
+	if text == "" {
+		return h, nil
+	}
+	var fields map[string][]string
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		return nil, fmt.Errorf("header: write an object of JSON with lists, such as {\"Content-Type\": [\"text/plain\"]}: %w", err)
+	}
+	for name, values := range fields {
+		for _, value := range values {
+			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+				return nil, fmt.Errorf("header: the field %q is not valid", name)
+			}
+			h.Add(name, value)
+		}
+	}
+	return answerHeader(h), nil
 }

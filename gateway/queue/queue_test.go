@@ -17,8 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"stint/gateway/queue"
 	"stint/gateway/queue/file"
 	"stint/gateway/queue/seal"
@@ -29,8 +27,6 @@ import (
 	"stint/rule"
 	"stint/rule/denial"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // settings are the defaults of a rule.
 func settings() *denial.Excess {

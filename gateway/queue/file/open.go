@@ -59,12 +59,15 @@ func Open(path string) (*Storage, error) {
 	case info.Size() == 0:
 		return nil, damaged("the file is empty, and the file of a queue never is")
 	}
+	if err := dbfile.Whole(path); err != nil {
+		return nil, opening(err)
+	}
 	db, err := openDB(path)
 	if err != nil {
 		return nil, opening(err)
 	}
 	s := &Storage{db: db}
-	if err := s.guard(func() error { return db.View(func(tx *bolt.Tx) error { return check(tx, path) }) }); err != nil {
+	if err := s.guard(func() error { return db.View(check) }); err != nil {
 		_ = db.Close() // the file is not usable anyway
 		return nil, opening(err)
 	}
@@ -106,14 +109,7 @@ func create(path string) error {
 }
 
 // check checks that the file is a complete file of a queue.
-func check(tx *bolt.Tx, path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() < tx.Size() {
-		return damaged(fmt.Sprintf("%d bytes are there of %d", info.Size(), tx.Size()))
-	}
+func check(tx *bolt.Tx) error {
 	about := tx.Bucket(aboutBucket)
 	if about == nil {
 		return &dbfile.Fault{Problem: "a database, but none of a queue", Hint: "name another file; this one belongs to another program"}
