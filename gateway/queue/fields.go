@@ -137,25 +137,6 @@ func answerHeader(h http.Header) http.Header {
 	return kept
 }
 
-// upgrades reports whether a request asks for another protocol.
-func upgrades(r *http.Request) bool {
-	return r.Method == http.MethodConnect || r.Header.Get("Upgrade") != "" || len(r.Header[":protocol"]) > 0
-}
-
-// asks reports whether the client prefers an answer later (RFC 7240).
-func asks(r *http.Request) bool {
-	for _, line := range r.Header["Prefer"] {
-		for one := range strings.SplitSeq(line, ",") {
-			name, _, _ := strings.Cut(one, ";")
-			name, _, _ = strings.Cut(name, "=")
-			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // ParseAnswerHeader parses the header of an answer, an object of JSON with a list of values for each name,
 // and returns the fields that a client gets. "" is none.
 func ParseAnswerHeader(text string) (http.Header, error) {

@@ -100,9 +100,8 @@ func (q *Queue) Holds(id line.ID) bool {
 	return holds
 }
 
-// errNotStored is the error of Accept for a request that is denied at once, for its method or because
-// the client did not ask for an answer later.
-var errNotStored = errors.New("this request is not queued")
+// errDelivering is the error of Accept for a request that comes from the queue.
+var errDelivering = errors.New("a request from the queue is not queued again")
 
 // deliveringKey is the context key of requests that a worker sends.
 type deliveringKey struct{}
@@ -110,12 +109,13 @@ type deliveringKey struct{}
 // Delivering reports whether a worker sends this request. Such a request is never queued again.
 func Delivering(ctx context.Context) bool { return ctx.Value(deliveringKey{}) != nil }
 
-// Accept stores a request and answers it with 202. It implements httplimit.Queue.
+// Accept stores a request and answers it with 202. It implements httplimit.Queue, which calls it only for
+// requests whose rule allows it.
 func (q *Queue) Accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess) error {
 	s := e.Settings
 	switch {
-	case Delivering(r.Context()), !s.Stores(r.Method), s.Asked && !asks(r), upgrades(r):
-		return errNotStored
+	case Delivering(r.Context()):
+		return errDelivering
 	case r.ContentLength > s.Body:
 		return httplimit.ErrTooLarge
 	}
