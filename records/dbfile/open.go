@@ -40,7 +40,7 @@ func Open(path string, buckets [][]byte) (*bolt.DB, error) {
 		return nil, &Fault{Problem: "not a file", Hint: "name a file of its own for the records"}
 	}
 	if err == nil && info.Size() > 0 {
-		if err := Whole(path); err != nil {
+		if err := Whole(path, lockWait); err != nil {
 			return nil, Opening(err)
 		}
 	}
@@ -79,9 +79,10 @@ func prepare(db *bolt.DB, path string, buckets [][]byte) error {
 }
 
 // Whole checks that the file at path has its full length. bbolt panics when it opens a file for writing
-// whose list of free pages was cut off. The error may be a [*Fault].
-func Whole(path string) error {
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, ReadOnly: true})
+// whose list of free pages was cut off. wait is how long to wait for another process to close the file. The
+// error may be a [*Fault].
+func Whole(path string, wait time.Duration) error {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, ReadOnly: true})
 	if err != nil {
 		return err
 	}

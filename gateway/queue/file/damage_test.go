@@ -73,7 +73,7 @@ func TestCut(t *testing.T) {
 // A changed byte in a request is noticed when it is read.
 func TestChangedByte(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue")
-	s := open(t, path)
+	s := openFor(t, path)
 	env := queuetest.Env{Storage: s, Now: time.Now}
 	e := env.Entry("a", "r")
 	_, err := s.Put(t.Context(), e, queue.Bounds{Places: 1, Bytes: 1 << 20})
@@ -95,7 +95,7 @@ func TestChangedByte(t *testing.T) {
 func TestNotOpened(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "queue")
-	open(t, path)
+	openFor(t, path)
 	_, err := Open(path)
 	if fault, ok := errors.AsType[*dbfile.Fault](err); !ok || !InUse(err) || !strings.Contains(fault.Problem, "in use by another process") || !strings.Contains(fault.Hint, "redis://") {
 		t.Errorf("a second process: %v", err)
@@ -130,7 +130,7 @@ func TestReopened(t *testing.T) {
 	_, err = s.Put(t.Context(), e, queue.Bounds{Places: 1, Bytes: 1 << 20})
 	testkit.Must(t, err)
 	testkit.Must(t, s.Close())
-	if got, _, err := open(t, path).Claim(t.Context(), "w", time.Second); err != nil || got == nil || string(got.Data) != string(e.Data) {
+	if got, _, err := openFor(t, path).Claim(t.Context(), "w", time.Second); err != nil || got == nil || string(got.Data) != string(e.Data) {
 		t.Errorf("claimed %+v, %v", got, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t testing.TB, path string) *Storage {
+func openFor(t testing.TB, path string) *Storage {
 	t.Helper()
 	s, err := Open(path)
 	if err != nil {
@@ -27,7 +27,7 @@ func open(t testing.TB, path string) *Storage {
 func TestSuite(t *testing.T) {
 	queuetest.Suite(t, func(t *testing.T, test func(*testing.T, queuetest.Env)) {
 		synctest.Test(t, func(t *testing.T) {
-			s := open(t, filepath.Join(t.TempDir(), "queue"))
+			s := openFor(t, filepath.Join(t.TempDir(), "queue"))
 			test(t, queuetest.Env{Storage: s, Now: time.Now, Advance: time.Sleep})
 		})
 	})

@@ -45,7 +45,12 @@ var (
 
 // Open opens the file of a queue, or creates it in an existing folder. The error is a [*dbfile.Fault] with
 // a hint. An existing file that is empty or cut is an error, never a new queue.
-func Open(path string) (*Storage, error) {
+func Open(path string) (*Storage, error) { return open(path, lockWait) }
+
+// OpenNow is Open that does not wait for another process to close the file.
+func OpenNow(path string) (*Storage, error) { return open(path, 10*time.Millisecond) }
+
+func open(path string, wait time.Duration) (*Storage, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -59,10 +64,10 @@ func Open(path string) (*Storage, error) {
 	case info.Size() == 0:
 		return nil, damaged("the file is empty, and the file of a queue never is")
 	}
-	if err := dbfile.Whole(path); err != nil {
+	if err := dbfile.Whole(path, wait); err != nil {
 		return nil, opening(err)
 	}
-	db, err := openDB(path)
+	db, err := openDB(path, wait)
 	if err != nil {
 		return nil, opening(err)
 	}
@@ -74,8 +79,8 @@ func Open(path string) (*Storage, error) {
 	return s, nil
 }
 
-func openDB(path string) (*bolt.DB, error) {
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
+func openDB(path string, wait time.Duration) (*bolt.DB, error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType})
 	if err == nil {
 		db.MaxBatchDelay = batchDelay
 	}
@@ -87,7 +92,7 @@ func openDB(path string) (*bolt.DB, error) {
 func create(path string) error {
 	half := fmt.Sprintf("%s.new%d", path, os.Getpid())
 	defer os.Remove(half)
-	db, err := openDB(half)
+	db, err := openDB(half, lockWait)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t testing.TB, o Options) *Storage {
+func openFor(t testing.TB, o Options) *Storage {
 	t.Helper()
 	s, err := Open(o)
 	if err != nil {
@@ -30,7 +30,7 @@ func TestSuite(t *testing.T) {
 		var ahead atomic.Int64
 		began := time.Now()
 		now := func() time.Time { return began.Add(time.Duration(ahead.Load())) }
-		s := open(t, Options{URL: server.URL(), Now: now})
+		s := openFor(t, Options{URL: server.URL(), Now: now})
 		test(t, queuetest.Env{Storage: s, Now: now, Advance: func(d time.Duration) { ahead.Add(int64(d)) }})
 	})
 }
