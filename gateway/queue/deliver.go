@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Deliver sends a request to the upstream and returns its answer. The body of the answer is read and closed
-// by the caller. An error means that there is no answer.
-type Deliver func(ctx context.Context, r *http.Request) (*http.Response, error)
+// Deliver sends the request of a record to the upstream and returns its answer. The body of the answer is
+// read and closed by the caller. An error means that there is no answer.
+type Deliver func(ctx context.Context, record *Record, r *http.Request) (*http.Response, error)
 
 // maxAnswer is how many bytes of the body of an answer are kept.
 const maxAnswer = 64 << 10
@@ -92,7 +92,7 @@ var errHandler = errors.New("the handler ended without an answer")
 // ServeTo returns the answer of a handler to a request. It keeps as much of the body as is needed.
 func ServeTo(serve func(http.ResponseWriter, *http.Request) error, r *http.Request) (*http.Response, error) {
 	w := &memoryWriter{header: http.Header{}}
-	if err := serve(w, r); err != nil {
+	if err := recovering(func() error { return serve(w, r) }); err != nil {
 		return nil, err
 	}
 	if w.status == 0 {
@@ -102,6 +102,21 @@ func ServeTo(serve func(http.ResponseWriter, *http.Request) error, r *http.Reque
 		w.WriteHeader(http.StatusOK)
 	}
 	return &http.Response{StatusCode: w.status, Header: w.sent, Body: io.NopCloser(&w.body), Request: r}, nil
+}
+
+// recovering calls a handler, and returns a panic as an error: a proxy panics if the upstream ends in the
+// middle of its answer.
+func recovering(serve func() error) (err error) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			err = errHandler
+		default:
+			err = fmt.Errorf("the handler panicked: %v", p)
+		}
+	}()
+	return serve()
 }
 
 // memoryWriter is a ResponseWriter in memory.

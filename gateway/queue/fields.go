@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"stint/records/apikey"
 )
 
 // IdentityHeader is the header field in which the upstream gets the identity of the client.
@@ -77,6 +79,12 @@ func appendText(to []string, v any) []string {
 	return to
 }
 
+// isKey reports whether a value is an API key of the records, wherever it stands.
+func isKey(value string) bool {
+	_, err := apikey.Parse(value)
+	return err == nil
+}
+
 // header returns a copy of the fields of a request that are stored.
 func (s *Secrets) header(h http.Header) http.Header {
 	kept := h.Clone()
@@ -92,7 +100,7 @@ func (s *Secrets) header(h http.Header) http.Header {
 	}
 	for name := range kept {
 		secret := slices.ContainsFunc(s.Headers, func(one string) bool { return strings.EqualFold(one, name) })
-		if secret || strings.HasPrefix(name, ":") {
+		if secret || strings.HasPrefix(name, ":") || slices.ContainsFunc(kept[name], isKey) {
 			delete(kept, name)
 		}
 	}
@@ -108,8 +116,8 @@ func (s *Secrets) uri(u *url.URL) string {
 	}
 	var kept []string
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
-		name, _, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err == nil && slices.Contains(s.Parameters, plain) {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && slices.Contains(s.Parameters, plain) || isKey(value) {
 			continue
 		}
 		kept = append(kept, pair)

@@ -84,7 +84,7 @@ func gateway(name, upstream string) error {
 	}
 	worker := queue.NewWorker(queue.WorkerOptions{
 		Storage: storage, Gate: openGate{}, Sends: sends, Lease: shortLease, Poll: 20 * time.Millisecond, Log: log,
-		Deliver: func(_ context.Context, r *http.Request) (*http.Response, error) {
+		Deliver: func(_ context.Context, _ *queue.Record, r *http.Request) (*http.Response, error) {
 			r.URL.Host = upstream
 			return http.DefaultTransport.RoundTrip(r)
 		},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,9 @@ type Options struct {
 	// secret; "" for none. Nil: there are no keys.
 	Credential func(r *http.Request) string
 
+	// Original returns path and query of a request as the client sent it. Nil: those of the request.
+	Original func(r *http.Request) string
+
 	// Stored is called when a record was stored, so that a worker in this process looks for it. Nil: not
 	// called.
 	Stored func()
@@ -66,6 +70,20 @@ type Queue struct {
 
 var _ httplimit.Queue = (*Queue)(nil)
 
+// For returns the queue for a handler with a name, which its records remember as their Route.
+func (q *Queue) For(handler string) httplimit.Queue { return named{q, handler} }
+
+// named is a queue for one handler.
+type named struct {
+	*Queue
+	handler string
+}
+
+// Accept implements httplimit.Queue.
+func (n named) Accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess) error {
+	return n.accept(w, r, e, n.handler)
+}
+
 // New returns a queue.
 func New(o Options) *Queue {
 	if o.Secrets == nil {
@@ -73,6 +91,9 @@ func New(o Options) *Queue {
 	}
 	if o.Credential == nil {
 		o.Credential = func(*http.Request) string { return "" }
+	}
+	if o.Original == nil {
+		o.Original = func(r *http.Request) string { return r.URL.RequestURI() }
 	}
 	if o.Stored == nil {
 		o.Stored = func() {}
@@ -112,6 +133,10 @@ func Delivering(ctx context.Context) bool { return ctx.Value(deliveringKey{}) !=
 // Accept stores a request and answers it with 202. It implements httplimit.Queue, which calls it only for
 // requests whose rule allows it.
 func (q *Queue) Accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess) error {
+	return q.accept(w, r, e, "")
+}
+
+func (q *Queue) accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess, handler string) error {
 	s := e.Settings
 	switch {
 	case Delivering(r.Context()):
@@ -127,6 +152,7 @@ func (q *Queue) Accept(w http.ResponseWriter, r *http.Request, e *httplimit.Exce
 		return httplimit.ErrTooLarge
 	}
 	record := q.record(r, e, body)
+	record.Route = handler
 	place, err := q.put(r.Context(), record, e)
 	if errors.Is(err, ErrFull) {
 		if err != ErrFull { //nolint:errorlint // the bare error is the bound of the rule; a wrapped one has another cause
@@ -146,9 +172,13 @@ func (q *Queue) Accept(w http.ResponseWriter, r *http.Request, e *httplimit.Exce
 // record returns the record of a request.
 func (q *Queue) record(r *http.Request, e *httplimit.Excess, body []byte) *Record {
 	secrets := q.options.Secrets(e.Domain)
+	original, err := url.ParseRequestURI(q.options.Original(r))
+	if err != nil {
+		original = r.URL
+	}
 	record := &Record{
 		ID: NewID(), Method: r.Method, URI: secrets.uri(r.URL), Scheme: "http", Host: r.Host, Header: secrets.header(r.Header),
-		Domain: e.Domain, Rule: e.Line.Rule, Client: e.Client, Identity: e.Identity, Credential: q.options.Credential(r),
+		Original: secrets.uri(original), Domain: e.Domain, Rule: e.Line.Rule, Client: e.Client, Identity: e.Identity, Credential: q.options.Credential(r),
 		Received: time.Now().UTC(), Tries: int(e.Settings.Tries), Keep: e.Settings.Keep, Body: body,
 	}
 	if r.TLS != nil {

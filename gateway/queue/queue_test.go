@@ -116,7 +116,7 @@ func (s *site) newWorker() *queue.Worker {
 	return w
 }
 
-func (s *site) deliver(_ context.Context, r *http.Request) (*http.Response, error) {
+func (s *site) deliver(_ context.Context, _ *queue.Record, r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	testkit.Must(s.t, err)
 	s.mu.Lock()

@@ -42,6 +42,12 @@ type Record struct {
 	Host   string      `json:"host"`
 	Header http.Header `json:"header"`
 
+	// Route is the name of the handler that queued the request, and Original the path and query as the
+	// client sent them, before handlers changed them. By both and the host the gateway finds the handlers
+	// to send the request to.
+	Route    string `json:"route,omitempty"`
+	Original string `json:"original,omitempty"`
+
 	// IdempotencyKey is sent with every try: the client's, else the ID.
 	IdempotencyKey string `json:"idempotency_key"`
 

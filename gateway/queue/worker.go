@@ -209,7 +209,7 @@ func (w *Worker) handle(e *Entry, asked time.Time) {
 	defer claim.stop()
 	admission, err := o.Gate.Ask(claim.ctx, record)
 	switch {
-	case claim.ctx.Err() != nil:
+	case w.sends.Err() != nil: // Stop ended it
 		w.settle(&admission, 0)
 		w.release(e, 0, e.Reason)
 	case err != nil:
@@ -240,11 +240,13 @@ func (w *Worker) open(e *Entry) (*Record, error) {
 func (w *Worker) admitted(e *Entry, record *Record, admission *Admission, claim *claim) {
 	w.wait(claim.ctx, admission.Delay)
 	if err := claim.beginSend(); err != nil {
-		if w.sends.Err() == nil {
+		pause := time.Duration(0)
+		if w.sends.Err() == nil { // Stop has not ended it
+			pause = firstPause
 			w.options.Log.Error("a record of the queue is not sent: its claim cannot be renewed", "id", e.ID, "error", err)
 		}
 		w.settle(admission, 0)
-		w.release(e, 0, e.Reason)
+		w.release(e, pause, e.Reason)
 		return
 	}
 	answer, err := w.send(claim.ctx, record)
@@ -277,7 +279,7 @@ func (w *Worker) send(ctx context.Context, record *Record) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := w.options.Deliver(ctx, request)
+	response, err := w.options.Deliver(ctx, record, request)
 	if err != nil {
 		return nil, err
 	}
