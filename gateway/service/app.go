@@ -14,6 +14,8 @@ import (
 
 	"stint/app"
 	"stint/app/settings"
+	"stint/gateway/queue"
+	"stint/gateway/queue/route"
 	"stint/rule"
 )
 
@@ -33,12 +35,18 @@ type App struct {
 	// errors.
 	Places map[string]string `json:"places,omitempty"`
 
+	// Queue keeps requests that limits with `excess: queue` deny. Nil: there is none, and they are denied.
+	Queue *Queue `json:"queue,omitempty"`
+
+	sites   route.Sites
 	config  settings.Config
 	table   *rule.Table
 	ctx     caddy.Context
 	opening sync.Once
 	shared  *shared // nil: not opened
 	err     error   // why it could not be opened
+
+	requests *requests // nil: there is no queue, or it was not opened
 }
 
 var (
@@ -86,6 +94,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return Explain(err)
 	}
 	a.config = config
+	if a.Queue != nil {
+		return a.Queue.provision(ctx)
+	}
 	return nil
 }
 
@@ -129,6 +140,14 @@ func (a *App) open() {
 		a.err = Explain(a.err)
 		return
 	}
+	if a.Queue != nil {
+		if a.requests, a.err = joinRequests(a); a.err != nil {
+			return
+		}
+		if err := a.ctx.GetMetricsRegistry().Register(&queue.Collector{Storage: a.requests.storage, Counts: &a.requests.counts}); err != nil {
+			a.ctx.Slogger().Error("metrics of the queue are not served", "error", err)
+		}
+	}
 	err := a.ctx.GetMetricsRegistry().Register(a.shared.collectors)
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
 		a.ctx.Slogger().Error("metrics of the service are not served", "error", err)
@@ -138,10 +157,14 @@ func (a *App) open() {
 // Cleanup leaves the service. The last configuration that uses it stops it.
 func (a *App) Cleanup() error {
 	a.opening.Do(func() { a.err = errors.New("the configuration has ended") })
-	if a.shared == nil {
-		return nil
+	var err error
+	if a.requests != nil {
+		err = a.requests.leave(a)
 	}
-	return a.shared.leave(a)
+	if a.shared == nil {
+		return err
+	}
+	return errors.Join(err, a.shared.leave(a))
 }
 
 // place returns the place of a setting, for errors.

@@ -77,6 +77,11 @@ func parseOption(d *caddyfile.Dispenser, before any) (any, error) {
 	for d.NextBlock(0) {
 		name := strings.ReplaceAll(d.Val(), "_", "-")
 		where := Place(d)
+		if is, err := a.parseQueue(d, name); err != nil {
+			return nil, err
+		} else if is {
+			continue
+		}
 		if !slices.Contains(known, name) {
 			return nil, Explain(unknownSetting(where, d.Val()))
 		}
