@@ -10,6 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"stint/gateway/queue"
+	"stint/gateway/queue/route"
 	"stint/gateway/service"
 	"stint/httplimit"
 	"stint/internal/logging"
@@ -55,11 +57,15 @@ type Options struct {
 type Handler struct {
 	Options
 
-	app     *service.App
-	options httplimit.Options
-	opening sync.Once
-	gate    *httplimit.Gate // nil: there is no service
-	err     error
+	app          *service.App
+	options      httplimit.Options
+	opening      sync.Once
+	gate         *httplimit.Gate // nil: there is no service
+	err          error
+	site         route.Site
+	client       *client
+	queue        *queue.Queue // nil: there is none
+	statusesHere bool         // this handler serves the status resources of the queue
 }
 
 // Late is the handler of the directive stint.
@@ -86,16 +92,20 @@ var (
 )
 
 // Provision checks the options against the rules.
-func (h *Late) Provision(ctx caddy.Context) error { return h.provision(ctx, rule.AnyPhase) }
+func (h *Late) Provision(ctx caddy.Context) error { return h.provision(ctx, h, rule.AnyPhase) }
 
 // Provision checks the options against the rules.
-func (h *Early) Provision(ctx caddy.Context) error { return h.provision(ctx, httplimit.Early) }
+func (h *Early) Provision(ctx caddy.Context) error { return h.provision(ctx, h, httplimit.Early) }
 
 // ServeHTTP passes a request to next if its limits allow it, and answers it otherwise.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	h.opening.Do(h.open)
 	if h.err != nil {
 		return caddyhttp.Error(http.StatusServiceUnavailable, h.err)
+	}
+	if h.statusesHere && queue.IsStatus(r.URL.Path) {
+		h.serveStatus(w, r)
+		return nil
 	}
 	return h.gate.Serve(w, r, next)
 }
@@ -108,10 +118,14 @@ func (h *Handler) open() {
 		return
 	}
 	h.options.APIKeys = running.Identify()
+	if h.err = h.openQueue(); h.err != nil {
+		return
+	}
 	h.gate = httplimit.NewGate(running.Limiter(), h.Domain, h.options)
 }
 
-func (h *Handler) provision(ctx caddy.Context, phase rule.Phase) (err error) {
+// provision checks the options. self is the handler that has h.
+func (h *Handler) provision(ctx caddy.Context, self caddyhttp.MiddlewareHandler, phase rule.Phase) (err error) {
 	if h.app, err = service.Running(ctx); err != nil {
 		return err
 	}
@@ -126,6 +140,7 @@ func (h *Handler) provision(ctx caddy.Context, phase rule.Phase) (err error) {
 	if err != nil {
 		return err
 	}
+	h.addSite(server, self, client, phase)
 	failures := &logging.FailureLog{Log: ctx.Slogger(), Event: "no decision", Hint: "see the store and the limit's on_store_failure"}
 	h.options = httplimit.Options{
 		Phase: phase, Identity: identity, Client: client.find, Failed: failed,

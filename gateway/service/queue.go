@@ -94,7 +94,7 @@ func (a *App) parseQueue(d *caddyfile.Dispenser, name string) (bool, error) {
 		return false, nil
 	}
 	if a.Queue == nil {
-		a.Queue = new(Queue)
+		a.Queue = &Queue{Place: Place(d)}
 	}
 	return true, set(a.Queue, Place(d), d.RemainingArgs())
 }

@@ -1,0 +1,319 @@
+package limits_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"stint/internal/testkit"
+)
+
+const orders = `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {name: orders, requests: 1, per: 200ms, algorithm: token_bucket, excess: {mode: queue, places: 20, tries: 3}}
+http:
+  rate_limits:
+    - actions: [{identity: {}}]
+`
+
+const queueSite = `
+{
+	GLOBAL
+	metrics
+	stint {
+		rules DIR/rules.yaml
+		queue QUEUE
+		queue_key_file DIR/keys
+		queue_identity_key_file DIR/identity
+		workers 4
+	}
+}
+http://ADDRESS {
+	basic_auth * {
+		ann ` + hash + `
+		bob ` + hash + `
+	}
+	stint api
+	handle_path /shop/* {
+		header X-Shop yes
+		reverse_proxy UPSTREAM
+	}
+	handle {
+		respond "not the shop" 404
+	}
+}
+`
+
+const identityKey = "a secret of 32 bytes or a bit more"
+
+// shop is an upstream that records orders.
+type shop struct {
+	*httptest.Server
+	mu     sync.Mutex
+	orders []order
+	status int // of answers; 0 means 201
+}
+
+type order struct {
+	path, body, key, identity, secret, forwarded string
+}
+
+func newShop(t *testing.T) *shop {
+	s := new(shop)
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// ServeHTTP takes an order.
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orders = append(s.orders, order{
+		r.URL.RequestURI(), string(body), r.Header.Get("Idempotency-Key"), r.Header.Get("Stint-Identity"),
+		r.Header.Get("Authorization") + r.Header.Get("Cookie"), r.Header.Get("X-Forwarded-For"),
+	})
+	w.Header().Set("Set-Cookie", "basket=1")
+	if s.status != 0 {
+		w.WriteHeader(s.status)
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, "order %d: %s", len(s.orders), body)
+}
+
+// got returns the orders with a body.
+func (s *shop) got(body string) (list []order) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.orders {
+		if o.body == body {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+func startQueue(t *testing.T, storage string, upstream *shop) *gateway {
+	t.Helper()
+	text := strings.NewReplacer("QUEUE", storage, "UPSTREAM", upstream.Listener.Addr().String()).Replace(queueSite)
+	return start(t, text, map[string]string{
+		"rules.yaml": orders, "keys": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", "identity": identityKey + "\n",
+	})
+}
+
+// order sends an order of a user.
+func (g *gateway) order(user, body string) reply {
+	g.t.Helper()
+	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, "http://"+g.address+"/shop/orders?a=1", strings.NewReader(body))
+	testkit.Must(g.t, err)
+	r.SetBasicAuth(user, "secret")
+	r.Header.Set("Cookie", "session=1")
+	return g.do(r)
+}
+
+// outcome waits until a status resource has another state than waiting.
+func (g *gateway) outcome(user, path string) (r reply) {
+	g.t.Helper()
+	testkit.Until(g.t, "the order has an outcome", func() bool {
+		r = g.get(path, ":user", user+":secret")
+		state := r.header.Get("Stint-Queue-State")
+		return state != "waiting" && state != "claimed"
+	})
+	return r
+}
+
+// An order over the limit gets 202, is sent by the handlers behind stint with a signed identity, and its
+// client, nobody else, gets the answer.
+func TestQueue(t *testing.T) {
+	for name, storage := range map[string]func(t *testing.T) string{
+		"file":  func(*testing.T) string { return "DIR/queue.db" },
+		"redis": func(t *testing.T) string { return testkit.StartRedis(t).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			upstream := newShop(t)
+			g := startQueue(t, storage(t), upstream)
+			if r := g.order("ann", "first"); r.status != http.StatusCreated {
+				t.Fatalf("the first: %d %s", r.status, r.body)
+			}
+			second := g.order("ann", "second")
+			path := second.header.Get("Location")
+			var told struct{ ID, State string }
+			if err := json.Unmarshal([]byte(second.body), &told); err != nil || second.status != http.StatusAccepted || told.State != "waiting" || path != "/.stint/queue/"+told.ID ||
+				second.header.Get("Retry-After") == "" {
+				t.Fatalf("the second: %d %v %s", second.status, second.header, second.body)
+			}
+			if r := g.get(path, ":user", "bob:secret"); r.status != http.StatusNotFound {
+				t.Errorf("another user: %d %s", r.status, r.body)
+			}
+			if r := g.get(path); r.status != http.StatusUnauthorized {
+				t.Errorf("nobody: %d %s", r.status, r.body)
+			}
+			r := g.outcome("ann", path)
+			if r.status != http.StatusCreated || !strings.HasSuffix(r.body, ": second") || r.header.Get("X-Shop") != "yes" || r.header.Get("Set-Cookie") != "" {
+				t.Errorf("the outcome: %d %v %s", r.status, r.header, r.body)
+			}
+			got := upstream.got("second")
+			if len(got) != 1 {
+				t.Fatalf("the shop got %+v", got)
+			}
+			var claims jwt.RegisteredClaims
+			_, err := jwt.ParseWithClaims(got[0].identity, &claims, func(*jwt.Token) (any, error) { return []byte(identityKey), nil }, jwt.WithValidMethods([]string{"HS256"}))
+			if o := got[0]; err != nil || claims.Subject != "ann" || o.path != "/orders?a=1" || o.key != told.ID || o.secret != "" || o.forwarded != "127.0.0.1" {
+				t.Errorf("the shop got %+v (%v): %v", o, claims, err)
+			}
+			metrics := g.ask(http.MethodGet, "/metrics", "").body
+			for _, want := range []string{"stint_queue_up 1", "stint_queue_delivered_total 1", `stint_queue_kept{rule="api: orders"} 1`} {
+				if !strings.Contains(metrics, want) {
+					t.Errorf("no %s in the metrics", want)
+				}
+			}
+		})
+	}
+}
+
+// The command asks the running gateway. A dead order can be sent again.
+func TestQueueCommand(t *testing.T) {
+	upstream := newShop(t)
+	upstream.status = http.StatusServiceUnavailable
+	g := startQueue(t, "DIR/queue.db", upstream)
+	g.order("ann", "first")
+	path := g.order("ann", "second").header.Get("Location")
+	id := strings.TrimPrefix(path, "/.stint/queue/")
+	if r := g.outcome("ann", path); r.status != http.StatusServiceUnavailable || r.header.Get("Stint-Queue-State") != "dead" {
+		t.Fatalf("after three tries: %d %v", r.status, r.header)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := g.command(append(append([]string{"queue"}, args...), "--queue", "queue.db", "--address", g.admin)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	if out := run("list", "--state", "dead"); !strings.Contains(out, id) || !strings.Contains(out, "503") {
+		t.Errorf("list printed\n%s", out)
+	}
+	if out := run("show", id); !strings.Contains(out, "POST /shop/orders?a=1") || !strings.Contains(out, "second") || !strings.Contains(out, "ann") {
+		t.Errorf("show printed\n%s", out)
+	}
+	upstream.mu.Lock()
+	upstream.status = 0
+	upstream.mu.Unlock()
+	run("retry", id)
+	if r := g.outcome("ann", path); r.status != http.StatusCreated {
+		t.Errorf("after the retry: %d %s", r.status, r.body)
+	}
+	run("drop", id)
+	if r := g.get(path, ":user", "ann:secret"); r.status != http.StatusNotFound {
+		t.Errorf("after the drop: %d", r.status)
+	}
+}
+
+// A gateway that is killed sends its orders when it runs again, before any request comes.
+func TestQueueKilled(t *testing.T) {
+	upstream := newShop(t)
+	g := startQueue(t, "DIR/queue.db", upstream)
+	var paths []string
+	for n := range 6 {
+		r := g.order("ann", fmt.Sprint("order ", n))
+		if r.status == http.StatusAccepted {
+			paths = append(paths, r.header.Get("Location"))
+		}
+	}
+	if len(paths) == 0 {
+		t.Fatal("nothing was queued")
+	}
+	testkit.Must(t, g.process.Kill())
+	<-g.ended
+	g.run()
+	for n := range 6 {
+		body := fmt.Sprint("order ", n)
+		testkit.Until(t, body+" arrives", func() bool { return len(upstream.got(body)) > 0 })
+	}
+	for _, path := range paths {
+		if r := g.outcome("ann", path); r.status != http.StatusCreated {
+			t.Errorf("%s: %d", path, r.status)
+		}
+	}
+}
+
+// After a reload the queue goes on, with the handlers of the new configuration.
+func TestQueueReloaded(t *testing.T) {
+	before, after := newShop(t), newShop(t)
+	before.status = http.StatusServiceUnavailable
+	g := startQueue(t, "DIR/queue.db", before)
+	g.order("ann", "first")
+	path := g.order("ann", "second").header.Get("Location")
+	testkit.Until(t, "the first try", func() bool { return len(before.got("second")) > 0 })
+	text := strings.ReplaceAll(g.read("Caddyfile"), before.Listener.Addr().String(), after.Listener.Addr().String())
+	g.write("Caddyfile", strings.Replace(text, "workers 4", "workers 2", 1))
+	if out, err := g.reload(); err != nil {
+		t.Fatal(out)
+	}
+	if r := g.outcome("ann", path); r.status != http.StatusCreated || len(after.got("second")) != 1 {
+		t.Errorf("after the reload: %d %s", r.status, r.body)
+	}
+	g.write("Caddyfile", strings.Replace(text, "workers 4", "workers no", 1))
+	if out, err := g.reload(); err == nil || !strings.Contains(out, "workers") {
+		t.Errorf("a wrong word: %v\n%s", err, out)
+	}
+	r := g.order("ann", "third")
+	for n := 0; r.status != http.StatusAccepted && n < 20; n++ {
+		r = g.order("ann", "third")
+	}
+	if r := g.outcome("ann", r.header.Get("Location")); r.status != http.StatusCreated {
+		t.Errorf("after the refused reload: %d %s", r.status, r.body)
+	}
+}
+
+// Wrong settings of the queue are refused in one line, with a hint.
+func TestBadQueue(t *testing.T) {
+	g := newGateway(t, map[string]string{"rules.yaml": orders, "short": "abc\n", "good": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n"})
+	for words, want := range map[string]string{
+		"queue":                                  "queue takes one value; hint: write queue FILE",
+		"queue a b":                              "queue takes one value",
+		"queue a\nqueue b":                       "queue is given twice",
+		"workers 3":                              "settings of a queue without a queue",
+		"queue a\nworkers 0":                     "hint: write 1 to 1000",
+		"queue a\nworker maybe":                  "hint: write worker on",
+		"queue a\nworker none":                   "worker none with a file",
+		"queue redis://":                         "hint: ",
+		"queue a\nqueue_key_file DIR/none":       "no such file",
+		"queue a\nqueue_key_file DIR/short":      "line 1: not a key",
+		"queue a\nqueue_identity_key_file short": "a key of 3 bytes",
+	} {
+		g.write("Caddyfile", "{\n\tGLOBAL\n\tstint {\n\t\trules rules.yaml\n\t\t"+words+"\n\t}\n}\nhttp://ADDRESS {\n\tstint api\n}\n")
+		out, err := g.command("validate", "--config", "Caddyfile").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "Caddyfile:") {
+			t.Errorf("%q: %v, want %q in\n%s", words, err, want, out)
+		}
+	}
+}
+
+// Two gateways cannot share a file.
+func TestQueueInUse(t *testing.T) {
+	upstream := newShop(t)
+	g := startQueue(t, "DIR/queue.db", upstream)
+	other := newGateway(t, map[string]string{"rules.yaml": orders, "keys": g.read("keys"), "identity": g.read("identity")})
+	other.write("Caddyfile", strings.NewReplacer("QUEUE", g.dir+"/queue.db", "UPSTREAM", upstream.Listener.Addr().String()).Replace(queueSite))
+	began := time.Now()
+	out, err := other.command("run", "--config", "Caddyfile").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "in use by another process") || !strings.Contains(string(out), "two gateways cannot share a file") {
+		t.Errorf("%v after %v\n%s", err, time.Since(began), out)
+	}
+}
