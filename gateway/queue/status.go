@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -99,9 +100,7 @@ func (q *Queue) showAnswer(w http.ResponseWriter, r *http.Request, e *Entry) {
 		return
 	}
 	h := w.Header()
-	for name, values := range a.Header {
-		h[name] = values
-	}
+	maps.Copy(h, a.Header)
 	h.Set(StateHeader, string(e.State))
 	h.Set("Cache-Control", "no-store")
 	if a.Truncated {

@@ -95,7 +95,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.config = config
 	if a.Queue != nil {
-		return a.Queue.provision(ctx)
+		return a.Queue.provision()
 	}
 	return nil
 }

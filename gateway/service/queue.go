@@ -100,7 +100,7 @@ func (a *App) parseQueue(d *caddyfile.Dispenser, name string) (bool, error) {
 }
 
 // provision checks the settings, and reads the keys. It opens nothing.
-func (q *Queue) provision(ctx caddy.Context) (err error) {
+func (q *Queue) provision() (err error) {
 	place := q.Place
 	if place == "" {
 		place = "queue"

@@ -91,7 +91,7 @@ func openDB(path string, wait time.Duration) (*bolt.DB, error) {
 // is always a damaged one. If another process creates it meanwhile, that one's file stays.
 func create(path string) error {
 	half := fmt.Sprintf("%s.new%d", path, os.Getpid())
-	defer os.Remove(half)
+	defer func() { _ = os.Remove(half) }() // it may not exist
 	db, err := openDB(half, lockWait)
 	if err != nil {
 		return err

@@ -207,7 +207,7 @@ func (s *Storage) Stats(ctx context.Context) (stats map[string]queue.Stats, err 
 
 // oldest fills in the oldest record of each rule, among those of a state.
 func (c *change) oldest(stats map[string]queue.Stats, state queue.State) error {
-	prefix, read, last := stateKey(state), 0, time.Time{}
+	prefix, read := stateKey(state), 0
 	missing := map[string]bool{}
 	for rule, numbers := range stats {
 		if numbers.Waiting > 0 {
@@ -220,14 +220,13 @@ func (c *change) oldest(stats map[string]queue.Stats, state queue.State) error {
 		if err != nil {
 			return err
 		}
-		last = one.Made
 		if missing[one.Rule] {
 			delete(missing, one.Rule)
-			stats[one.Rule] = older(stats[one.Rule], last)
+			stats[one.Rule] = older(stats[one.Rule], one.Made)
 		}
 		if read++; read == maxOldest {
 			for rule := range missing {
-				stats[rule] = older(stats[rule], last)
+				stats[rule] = older(stats[rule], one.Made)
 			}
 			break
 		}
