@@ -134,10 +134,15 @@ func (s *site) deliver(_ context.Context, _ *queue.Record, r *http.Request) (*ht
 	}, r)
 }
 
+// pass lets time pass.
+func pass(d time.Duration) {
+	time.Sleep(d) // in virtual time
+}
+
 // settle lets the worker do what is due. Changes of the file wait a moment for each other, so it sleeps in
 // virtual time.
 func (s *site) settle() {
-	time.Sleep(100 * time.Millisecond)
+	pass(100 * time.Millisecond)
 	synctest.Wait()
 }
 
@@ -236,7 +241,7 @@ func TestIdempotencyKey(t *testing.T) {
 		r := order("x")
 		r.Header.Set("Idempotency-Key", "mine")
 		s.accept(r, excess(1, ""))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		calls := s.calls()
 		if len(calls) != 3 {
 			t.Fatalf("%d tries", len(calls))
@@ -282,7 +287,7 @@ func TestTries(t *testing.T) {
 				}
 				e.Settings.Tries, e.Settings.Keep = 12, 24*time.Hour
 				_, path := s.accept(r, e)
-				time.Sleep(2 * time.Hour)
+				pass(2 * time.Hour)
 				var times []time.Duration
 				for _, c := range s.calls() {
 					times = append(times, c.after.Round(time.Second))
@@ -334,7 +339,7 @@ func TestLineWaits(t *testing.T) {
 		if !s.queue.Holds(excess(1, "").Line) || s.queue.Holds(excess(9, "").Line) {
 			t.Error("the queue holds other lines")
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		var order []string
 		for _, c := range s.calls() {
 			order = append(order, c.body)
@@ -371,7 +376,7 @@ func TestDenied(t *testing.T) {
 		if w.Header().Get("Retry-After") != "10" {
 			t.Errorf("Retry-After: %s", w.Header().Get("Retry-After"))
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		calls := s.calls()
 		if len(calls) != 1 || calls[0].after.Round(time.Second) != 27*time.Second {
 			t.Errorf("sent %+v", calls)
@@ -384,7 +389,7 @@ func TestRefused(t *testing.T) {
 	in(t, func(t *testing.T, s *site) {
 		s.gate = func(*queue.Record) (queue.Admission, error) { return queue.Admission{Refused: "banned"}, nil }
 		_, path := s.accept(order("x"), excess(1, ""))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		answer := s.status("GET", path, queue.Anonymous(alice))
 		if len(s.calls()) != 0 || answer.Code != http.StatusForbidden || answer.Header().Get(queue.StateHeader) != "failed" {
 			t.Errorf("%d calls, status %d %v", len(s.calls()), answer.Code, answer.Header())
@@ -403,7 +408,7 @@ func TestSettled(t *testing.T) {
 			w.WriteHeader([]int{0, 500, 201}[n])
 		}
 		s.accept(order("x"), excess(1, ""))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(settled) != 2 || settled[0] != 500 || settled[1] != 201 {
 			t.Errorf("settled with %v", settled)
 		}

@@ -78,7 +78,7 @@ func TestCancelled(t *testing.T) {
 	in(t, func(t *testing.T, s *site) {
 		s.upstream = func(_ int, _ http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Slow") != "" {
-				time.Sleep(time.Minute)
+				pass(time.Minute)
 			}
 		}
 		client := queue.Anonymous(alice)
@@ -102,7 +102,7 @@ func TestCancelled(t *testing.T) {
 		if w := s.status("GET", second, client); w.Code != 410 || w.Header().Get(queue.StateHeader) != "cancelled" {
 			t.Errorf("after that: %d", w.Code)
 		}
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		calls := s.calls()
 		if len(calls) != 2 || calls[1].body != "third" {
 			t.Errorf("sent %+v", calls)
@@ -118,19 +118,19 @@ func TestGone(t *testing.T) {
 	in(t, func(t *testing.T, s *site) {
 		_, path := s.accept(order("x"), excess(1, ""))
 		client := queue.Anonymous(alice)
-		time.Sleep(time.Hour - time.Second)
+		pass(time.Hour - time.Second)
 		if w := s.status("GET", path, client); w.Code != 200 || w.Body.String() != "thanks" {
 			t.Errorf("before: %d %s", w.Code, w.Body)
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if w := s.status("GET", path, client); w.Code != 410 {
 			t.Errorf("after: %d", w.Code)
 		}
-		time.Sleep(time.Hour - 30*time.Second)
+		pass(time.Hour - 30*time.Second)
 		if w := s.status("GET", path, client); w.Code != 410 || w.Header().Get(queue.StateHeader) != "gone" {
 			t.Errorf("long after: %d %v", w.Code, w.Header())
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if w := s.status("GET", path, client); w.Code != 404 {
 			t.Errorf("at last: %d", w.Code)
 		}
@@ -236,7 +236,7 @@ func TestStop(t *testing.T) {
 			t.Errorf("after the stop: %v", w.Header())
 		}
 		s.worker = s.newWorker()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if w := s.status("GET", path, queue.Anonymous(alice)); w.Code != 200 || len(s.calls()) != 2 {
 			t.Errorf("after the start: %d, %d calls", w.Code, len(s.calls()))
 		}
@@ -246,7 +246,7 @@ func TestStop(t *testing.T) {
 // Stop waits for an answer that comes in time.
 func TestStopWaits(t *testing.T) {
 	in(t, func(t *testing.T, s *site) {
-		s.upstream = func(int, http.ResponseWriter, *http.Request) { time.Sleep(5 * time.Second) }
+		s.upstream = func(int, http.ResponseWriter, *http.Request) { pass(5 * time.Second) }
 		_, path := s.accept(order("x"), excess(1, ""))
 		s.settle()
 		grace, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -262,11 +262,11 @@ func TestStopWaits(t *testing.T) {
 // A slow try keeps its claim; nobody else sends the record meanwhile.
 func TestRenewed(t *testing.T) {
 	in(t, func(t *testing.T, s *site) {
-		s.upstream = func(int, http.ResponseWriter, *http.Request) { time.Sleep(3 * time.Minute) }
+		s.upstream = func(int, http.ResponseWriter, *http.Request) { pass(3 * time.Minute) }
 		second := s.newWorker()
 		defer second.Stop(t.Context())
 		s.accept(order("x"), excess(1, ""))
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if len(s.calls()) != 1 {
 			t.Errorf("sent %d times", len(s.calls()))
 		}
@@ -305,7 +305,7 @@ func TestClaimRunsOut(t *testing.T) {
 		s.settle()
 		second := s.newWorker()
 		defer second.Stop(t.Context())
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		calls := s.calls()
 		if len(calls) != 2 || ended >= 30*time.Second || ended < 25*time.Second || calls[1].after < ended {
 			t.Errorf("the first try ended after %v; tries %+v", ended, calls)
@@ -323,14 +323,14 @@ func TestUnknownKey(t *testing.T) {
 		s.keys, err = seal.Parse([]byte(strings.Repeat("45", 16) + strings.Repeat("67", 16)))
 		testkit.Must(t, err)
 		s.worker = s.newWorker()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(s.calls()) != 0 || s.counts.Unreadable.Load() != 1 || !strings.Contains(s.logged.String(), "unknown key") {
 			t.Errorf("%d calls, %d unreadable, log:\n%s", len(s.calls()), s.counts.Unreadable.Load(), s.logged)
 		}
 		s.worker.Stop(t.Context())
 		s.keys = first
 		s.worker = s.newWorker()
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if w := s.status("GET", path, queue.Anonymous(alice)); w.Code != 200 {
 			t.Errorf("with the key: %d", w.Code)
 		}
