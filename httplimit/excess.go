@@ -100,8 +100,8 @@ func (h *handler) enqueue(w http.ResponseWriter, r *http.Request, s *scratch, i 
 	full := errors.Is(err, ErrQueueFull)
 	switch {
 	case err == nil:
-		h.undoEarlier(r, s)
 		h.limiter.Deny(r.Context(), v, i, limiter.ReasonQueued, 0)
+		h.denies(r, s)
 		return true
 	case !full && !errors.Is(err, ErrTooLarge):
 		h.report(r, err)

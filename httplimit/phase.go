@@ -80,6 +80,11 @@ func (h *handler) denies(r *http.Request, s *scratch) {
 	}
 	s.denied = true
 	h.observe(r, s, false)
+	h.undoEarlier(r, s)
+}
+
+// undoEarlier gives back what the phase Early took.
+func (h *handler) undoEarlier(r *http.Request, s *scratch) {
 	if s.Earlier == nil {
 		return
 	}

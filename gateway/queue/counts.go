@@ -23,7 +23,7 @@ const statsTimeout = 2 * time.Second
 
 // Collector makes metrics of a storage and of counts.
 type Collector struct {
-	Storage Storage
+	Storage Records
 	Counts  *Counts
 }
 

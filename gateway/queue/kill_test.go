@@ -53,9 +53,17 @@ func TestMain(m *testing.M) {
 
 func openStorage(name string) (queue.Storage, error) {
 	if strings.HasPrefix(name, "redis://") {
-		return stream.Open(stream.Options{URL: name, Timeout: 2 * time.Second})
+		s, err := stream.Open(stream.Options{URL: name, Timeout: 2 * time.Second})
+		if err != nil {
+			return queue.Storage{}, err
+		}
+		return s.Queue(), nil
 	}
-	return file.Open(name)
+	s, err := file.Open(name)
+	if err != nil {
+		return queue.Storage{}, err
+	}
+	return s.Queue(), nil
 }
 
 type openGate struct{}

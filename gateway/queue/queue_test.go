@@ -75,10 +75,9 @@ type call struct {
 func in(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		storage, err := file.Open(filepath.Join(t.TempDir(), "queue"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		opened, err := file.Open(filepath.Join(t.TempDir(), "queue"))
+		testkit.Must(t, err)
+		storage := opened.Queue()
 		keys, err := seal.Parse([]byte(strings.Repeat("01", 16) + strings.Repeat("23", 16)))
 		testkit.Must(t, err)
 		signer, err := queue.NewSigner([]byte(secret))

@@ -275,7 +275,7 @@ func TestRenewed(t *testing.T) {
 
 // frozen is a storage whose claims cannot be renewed any more.
 type frozen struct {
-	queue.Storage
+	queue.Lines
 	since time.Time
 }
 
@@ -283,7 +283,7 @@ func (f *frozen) Renew(ctx context.Context, id, worker string, lease time.Durati
 	if !f.since.IsZero() && time.Now().After(f.since) {
 		return errors.New("the server is away")
 	}
-	return f.Storage.Renew(ctx, id, worker, lease, sending)
+	return f.Lines.Renew(ctx, id, worker, lease, sending)
 }
 
 // A worker that cannot renew its claim stops sending before it runs out.
@@ -298,7 +298,7 @@ func TestClaimRunsOut(t *testing.T) {
 		}
 		s.worker.Stop(t.Context())
 		whole := s.storage
-		s.storage = &frozen{whole, s.began.Add(5 * time.Second)}
+		s.storage.Lines = &frozen{whole.Lines, s.began.Add(5 * time.Second)}
 		s.worker = s.newWorker()
 		s.storage = whole
 		s.accept(order("x"), excess(1, ""))

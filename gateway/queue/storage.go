@@ -2,18 +2,17 @@ package queue
 
 import (
 	"context"
+	"io"
 	"time"
 )
 
 // Storage keeps records. It is safe for concurrent use. Its methods may block for as long as a disk or a
 // server takes, until ctx is done. Every change is durable when its method returns nil: it survives a
-// kill -9 of this process.
-type Storage interface {
+// kill -9 of this process. After Close calls fail.
+type Storage struct {
 	Lines
 	Records
-
-	// Close releases the storage. Calls in flight may fail.
-	Close() error
+	io.Closer
 }
 
 // Lines is the order of the records.

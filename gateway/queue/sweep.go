@@ -85,16 +85,10 @@ func (w *Worker) sweepState(ctx context.Context, state State, excess int) (remov
 	return removed, nil
 }
 
-// publisher is a storage whose records other programs send (worker: none).
-type publisher interface {
-	// Publish makes records available whose time has come, and stores the results that were reported.
-	Publish(ctx context.Context) error
-}
-
 // publishAll publishes records until ctx is done.
-func (w *Worker) publishAll(ctx context.Context, p publisher) {
+func (w *Worker) publishAll(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := p.Publish(ctx); err != nil && ctx.Err() == nil {
+		if err := w.options.Publish(ctx); err != nil && ctx.Err() == nil {
 			w.options.Log.Error("cannot publish records of the queue: they wait", "error", err)
 		}
 		w.idle(ctx, w.options.Poll)

@@ -53,6 +53,10 @@ type WorkerOptions struct {
 	// records.
 	Sends int
 
+	// Publish is called every Poll, for storages whose records other programs send: it makes records
+	// available whose time has come, and stores the results that were reported. Nil: not called.
+	Publish func(ctx context.Context) error
+
 	// Lease is how long a claim lasts. It is renewed every third of it. 0 means 30 s.
 	Lease time.Duration
 
@@ -124,8 +128,9 @@ func (w *Worker) Start() {
 	w.running.Go(func() { w.sweepAll(claims) })
 	if w.options.Sends > 0 {
 		w.running.Go(func() { w.claimAll(claims) })
-	} else if p, ok := w.options.Storage.(publisher); ok {
-		w.running.Go(func() { w.publishAll(claims, p) })
+	}
+	if w.options.Publish != nil {
+		w.running.Go(func() { w.publishAll(claims) })
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 type requests struct {
 	key     string
 	storage queue.Storage
+	stream  *stream.Storage // nil: it is a file
 	counts  queue.Counts
 	log     *logs
 
@@ -63,12 +64,17 @@ func openRequests(key string, a *App) (*requests, error) {
 	r := &requests{key: key, log: newLogs(a.ctx.Slogger())}
 	var err error
 	if connect.IsURL(a.Queue.Storage) {
-		r.storage, err = stream.Open(stream.Options{URL: a.Queue.Storage, Namespace: a.config.Namespace})
+		if r.stream, err = stream.Open(stream.Options{URL: a.Queue.Storage, Namespace: a.config.Namespace}); err == nil {
+			r.storage = r.stream.Queue()
+		}
 	} else {
-		r.storage, err = file.Open(a.Queue.Storage)
+		var f *file.Storage
+		if f, err = file.Open(a.Queue.Storage); err == nil {
+			r.storage = f.Queue()
+		}
 	}
 	if err != nil {
-		return nil, Fault(a.Queue.Place, "queue "+a.Queue.Storage+": "+err.Error(), hintOf(err))
+		return nil, Fault(a.Queue.Place, "queue "+connect.RedactURL(a.Queue.Storage)+": "+err.Error(), hintOf(err))
 	}
 	return r, nil
 }
@@ -103,13 +109,14 @@ func (r *requests) use(a *App) {
 func (r *requests) startLocked(u *user) {
 	a := u.app
 	r.log.use(a.ctx.Slogger())
-	storage := r.storage
-	if s, ok := storage.(*stream.Storage); ok && a.Queue.sends() == 0 {
-		storage = &stream.Publisher{Storage: s, Seal: func(id string, answer []byte) []byte { return a.Queue.keys.Seal(id, "answer", answer) }}
+	var publish func(context.Context) error
+	if r.stream != nil && a.Queue.sends() == 0 {
+		seal := func(id string, answer []byte) []byte { return a.Queue.keys.Seal(id, "answer", answer) }
+		publish = (&stream.Publisher{Storage: r.stream, Seal: seal}).Publish
 	}
 	log := slog.New(r.log)
 	u.worker = queue.NewWorker(queue.WorkerOptions{
-		Storage: storage, Keys: a.Queue.keys, Signer: a.Queue.signer, Sends: a.Queue.sends(), Counts: &r.counts, Log: log,
+		Storage: r.storage, Publish: publish, Keys: a.Queue.keys, Signer: a.Queue.signer, Sends: a.Queue.sends(), Counts: &r.counts, Log: log,
 		Gate:    &gate.Gate{Limiter: a.limiterOf, Valid: a.keyIsValid, OnError: func(err error) { log.Error("a queued request is not settled", "error", err) }},
 		Deliver: a.sites.Deliver,
 	})

@@ -23,7 +23,7 @@ func filled(t *testing.T) (content []byte, ids []string) {
 	path := filepath.Join(t.TempDir(), "queue")
 	s, err := Open(path)
 	testkit.Must(t, err)
-	env := queuetest.Env{Storage: s, Now: time.Now}
+	env := queuetest.Env{Storage: s.Queue(), Now: time.Now}
 	for i := range 40 {
 		e := env.Entry(string(rune('a'+i%7)), "r")
 		e.Data = make([]byte, rand.IntN(20_000))
@@ -74,7 +74,7 @@ func TestCut(t *testing.T) {
 func TestChangedByte(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue")
 	s := openFor(t, path)
-	env := queuetest.Env{Storage: s, Now: time.Now}
+	env := queuetest.Env{Storage: s.Queue(), Now: time.Now}
 	e := env.Entry("a", "r")
 	_, err := s.Put(t.Context(), e, queue.Bounds{Places: 1, Bytes: 1 << 20})
 	testkit.Must(t, err)
@@ -126,7 +126,7 @@ func TestReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue")
 	s, err := Open(path)
 	testkit.Must(t, err)
-	e := queuetest.Env{Storage: s, Now: time.Now}.Entry("a", "r")
+	e := queuetest.Env{Storage: s.Queue(), Now: time.Now}.Entry("a", "r")
 	_, err = s.Put(t.Context(), e, queue.Bounds{Places: 1, Bytes: 1 << 20})
 	testkit.Must(t, err)
 	testkit.Must(t, s.Close())

@@ -28,7 +28,7 @@ func TestSuite(t *testing.T) {
 	queuetest.Suite(t, func(t *testing.T, test func(*testing.T, queuetest.Env)) {
 		synctest.Test(t, func(t *testing.T) {
 			s := openFor(t, filepath.Join(t.TempDir(), "queue"))
-			test(t, queuetest.Env{Storage: s, Now: time.Now, Advance: time.Sleep})
+			test(t, queuetest.Env{Storage: s.Queue(), Now: time.Now, Advance: time.Sleep})
 		})
 	})
 }

@@ -15,7 +15,13 @@ import (
 // Storage is a [queue.Storage] in a file. Open makes one.
 type Storage struct{ db *bolt.DB }
 
-var _ queue.Storage = (*Storage)(nil)
+var (
+	_ queue.Lines   = (*Storage)(nil)
+	_ queue.Records = (*Storage)(nil)
+)
+
+// Queue returns the storage for a queue.
+func (s *Storage) Queue() queue.Storage { return queue.Storage{Lines: s, Records: s, Closer: s} }
 
 // Close closes the file. Another process can open it then.
 func (s *Storage) Close() error { return s.db.Close() }

@@ -71,7 +71,7 @@ type Detail struct {
 
 // Local operates on a storage in this process.
 type Local struct {
-	Storage queue.Storage
+	Storage queue.Records
 	Keys    *seal.Keys // nil: records in clear can be read
 
 	// Changed is called after a retry, so that a worker looks for the record. Nil: not called.

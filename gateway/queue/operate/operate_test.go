@@ -78,7 +78,7 @@ func TestCommands(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "queue")
 			s, err := file.Open(path)
 			testkit.Must(t, err)
-			return s, func() { testkit.Must(t, s.Close()) }, []string{"--queue", path, "--queue-key-file", keyFile}
+			return s.Queue(), func() { testkit.Must(t, s.Close()) }, []string{"--queue", path, "--queue-key-file", keyFile}
 		},
 		"running": func(t *testing.T) (queue.Storage, func(), []string) {
 			path := filepath.Join(t.TempDir(), "queue")
@@ -89,13 +89,13 @@ func TestCommands(t *testing.T) {
 				server.Close()
 				testkit.Must(t, s.Close())
 			})
-			return s, func() {}, []string{"--queue", path, "--address", server.Listener.Addr().String()}
+			return s.Queue(), func() {}, []string{"--queue", path, "--address", server.Listener.Addr().String()}
 		},
 		"redis": func(t *testing.T) (queue.Storage, func(), []string) {
 			server := testkit.StartRedis(t)
 			s, err := stream.Open(stream.Options{URL: server.URL()})
 			testkit.Must(t, err)
-			return s, func() { testkit.Must(t, s.Close()) }, []string{"--queue", server.URL(), "--queue-key-file", keyFile}
+			return s.Queue(), func() { testkit.Must(t, s.Close()) }, []string{"--queue", server.URL(), "--queue-key-file", keyFile}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestStates(t *testing.T) {
 	defer s.Close()
 	keys, err := seal.Parse([]byte(key))
 	testkit.Must(t, err)
-	fill(t, s, keys)
+	fill(t, s.Queue(), keys)
 	changed := 0
 	l := &Local{Storage: s, Changed: func() { changed++ }}
 	e, _, err := s.Claim(t.Context(), "w", time.Minute)

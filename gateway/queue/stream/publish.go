@@ -16,7 +16,8 @@ import (
 // maxAnswer is how many bytes of the body of a reported answer are kept.
 const maxAnswer = 64 << 10
 
-// Publisher is a storage whose records other programs send. See docs/queue.md for the format.
+// Publisher publishes the records of a storage for other programs, which send them. See docs/queue.md for the
+// format.
 type Publisher struct {
 	*Storage
 

@@ -69,7 +69,13 @@ type Storage struct {
 	now     func() time.Time
 }
 
-var _ queue.Storage = (*Storage)(nil)
+var (
+	_ queue.Lines   = (*Storage)(nil)
+	_ queue.Records = (*Storage)(nil)
+)
+
+// Queue returns the storage for a queue.
+func (s *Storage) Queue() queue.Storage { return queue.Storage{Lines: s, Records: s, Closer: s} }
 
 // Open returns the storage of a namespace. It does not connect. The error is a [*connect.URLError].
 func Open(o Options) (*Storage, error) {

@@ -31,6 +31,6 @@ func TestSuite(t *testing.T) {
 		began := time.Now()
 		now := func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 		s := openFor(t, Options{URL: server.URL(), Now: now})
-		test(t, queuetest.Env{Storage: s, Now: now, Advance: func(d time.Duration) { ahead.Add(int64(d)) }})
+		test(t, queuetest.Env{Storage: s.Queue(), Now: now, Advance: func(d time.Duration) { ahead.Add(int64(d)) }})
 	})
 }
