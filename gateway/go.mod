@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	github.com/caddyserver/caddy/v2 v2.11.9
-	go.uber.org/goleak v1.3.0
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/redis/rueidis v1.0.79
 	github.com/spf13/cobra v1.10.2
