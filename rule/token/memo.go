@@ -20,7 +20,7 @@ type verified struct {
 	sum   [sha256.Size]byte // hash of the token
 	claim string            // value of the claim
 	keys  *Keys             // keys at the time of verification
-	until time.Time         // expiry of the token
+	until time.Time         // expiry of the token, with the leeway
 	text  string
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -18,6 +19,9 @@ type Config struct {
 	// Issuer is the required iss of a token, and Audience a required element of its aud; "" accepts
 	// any. Without them, tokens that the same keys signed for another service are accepted.
 	Issuer, Audience string
+	// Leeway extends the validity of tokens at both ends, for clocks that differ. 0 means none; with
+	// a longer one, expired tokens are accepted for longer.
+	Leeway time.Duration
 }
 
 // Source provides public keys. Its methods are safe for concurrent use and never block.
@@ -36,6 +40,7 @@ type Source interface {
 type Verifier struct {
 	parser *jwt.Parser
 	source Source
+	leeway time.Duration
 	memo   memo
 }
 
@@ -45,7 +50,7 @@ type Verifier struct {
 func New(c Config) *Verifier {
 	options := []jwt.ParserOption{
 		jwt.WithValidMethods([]string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}),
-		jwt.WithExpirationRequired(), jwt.WithJSONNumber(),
+		jwt.WithExpirationRequired(), jwt.WithJSONNumber(), jwt.WithLeeway(c.Leeway),
 	}
 	if c.Issuer != "" {
 		options = append(options, jwt.WithIssuer(c.Issuer))
@@ -53,7 +58,7 @@ func New(c Config) *Verifier {
 	if c.Audience != "" {
 		options = append(options, jwt.WithAudience(c.Audience))
 	}
-	return &Verifier{parser: jwt.NewParser(options...), source: c.Source}
+	return &Verifier{parser: jwt.NewParser(options...), source: c.Source, leeway: c.Leeway}
 }
 
 // Address returns the address of the key set; nil if the keys are from a file.
@@ -87,7 +92,7 @@ func (v *Verifier) Claim(token, name string) (string, bool) {
 		text = value.String()
 	}
 	if until, err := claims.GetExpirationTime(); err == nil && until != nil && text != "" {
-		v.memo.at(&sum).Store(&verified{sum: sum, claim: name, keys: keys, until: until.Time, text: text})
+		v.memo.at(&sum).Store(&verified{sum: sum, claim: name, keys: keys, until: until.Add(v.leeway), text: text})
 	}
 	return text, text != ""
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -96,4 +97,31 @@ func TestClaim(t *testing.T) {
 	if got, ok := alone.Claim(good, "sub"); ok {
 		t.Errorf("a token of another kind of key says %s", got)
 	}
+}
+
+// With a leeway, tokens are accepted for so long before and after their validity, also from the cache.
+func TestLeeway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := newKey25519(t)
+		v := New(Config{Source: keysOf(t, string(public(t, key))), Leeway: 30 * time.Second})
+		now := time.Now()
+		token := sign(t, jwt.SigningMethodEdDSA, key, jwt.MapClaims{
+			"sub": "ann", "nbf": now.Add(20 * time.Second).Unix(), "exp": now.Add(time.Minute).Unix(),
+		})
+		for _, step := range []struct {
+			after time.Duration
+			want  bool
+		}{{0, true}, {89 * time.Second, true}, {2 * time.Second, false}} {
+			pass(step.after)
+			if _, ok := v.Claim(token, "sub"); ok != step.want {
+				t.Errorf("%v after the token was made: accepted %v", time.Since(now), ok)
+			}
+		}
+		early := sign(t, jwt.SigningMethodEdDSA, key, jwt.MapClaims{
+			"sub": "ann", "nbf": time.Now().Add(40 * time.Second).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+		})
+		if _, ok := v.Claim(early, "sub"); ok {
+			t.Error("accepted 40 s before its time")
+		}
+	})
 }
