@@ -125,3 +125,17 @@ func BenchmarkNetworks(b *testing.B) {
 		i++
 	}
 }
+
+// A list of its own is read as a whole or not at all, and every fault names its line.
+func TestParseNetworks(t *testing.T) {
+	l, err := ParseNetworks("allow.txt", []byte("# office\n192.0.2.0/24\n2001:db8::/32\n"))
+	if err != nil || l.Set.Len() != 2 || !l.Networks.Holds(netip.MustParseAddr("192.0.2.7")) || l.Status != 403 || l.Exempt {
+		t.Errorf("%+v, %v", l, err)
+	}
+	l, err = ParseNetworks("allow.txt", []byte("192.0.2.0/24\nx\n192.0.2.1/24\n"))
+	want := "allow.txt:2: \"x\" is neither a network nor an address\n  hint: write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7\n" +
+		"allow.txt:3: \"192.0.2.1/24\" is an address inside a network\n  hint: write 192.0.2.0/24 for the network, or 192.0.2.1 for the one address"
+	if l != nil || err == nil || err.Error() != want {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
