@@ -2,6 +2,8 @@
 package gatewaytest
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -52,6 +54,12 @@ func (g *Gateway) Load(text string) error {
 	if err != nil {
 		return err
 	}
+	return g.LoadJSON(adapted)
+}
+
+// LoadJSON is Load with the JSON form of a Caddyfile.
+func (g *Gateway) LoadJSON(adapted []byte) error {
+	g.t.Helper()
 	if err := caddy.Load(adapted, true); err != nil {
 		return err
 	}
@@ -117,17 +125,28 @@ func (g *Gateway) Get(path string, fields ...string) Reply {
 	return g.Do(http.DefaultClient, r)
 }
 
-// Do sends a request.
+// Do sends a request without a body. It tries again if the connection breaks, because Caddy may reset
+// a connection that it has not accepted before a reload.
 func (g *Gateway) Do(client *http.Client, r *http.Request) Reply {
 	g.t.Helper()
+	const tries = 5
 	resp, err := client.Do(r)
+	for n := 1; err != nil && n < tries; n++ {
+		resp, err = client.Do(r)
+	}
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	return ReplyOf(g.t, resp)
+}
+
+// ReplyOf reads the answer to a request.
+func ReplyOf(t testing.TB, resp *http.Response) Reply {
+	t.Helper()
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		g.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return Reply{resp.StatusCode, resp.Header, string(body)}
 }
@@ -144,4 +163,13 @@ func (g *Gateway) Check(text string) error {
 		return err
 	}
 	return caddy.Validate(&cfg)
+}
+
+// Indent returns the JSON form of a Caddyfile for people.
+func Indent(adapted []byte) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, adapted, "", "\t"); err != nil {
+		return err.Error()
+	}
+	return b.String() + "\n"
 }

@@ -1,14 +1,14 @@
 package lists
 
 import (
-	"context"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stint/internal/config"
+	"stint/gateway/internal/filewatch"
 )
 
 func init() { caddy.RegisterModule(App{}) }
@@ -19,9 +19,7 @@ func init() { caddy.RegisterModule(App{}) }
 type App struct {
 	log   *slog.Logger
 	lists map[string]*list // by path
-
-	stop context.CancelFunc
-	done chan struct{} // closed when the watch has ended
+	watch filewatch.Watch
 }
 
 var (
@@ -64,38 +62,16 @@ func (a *App) use(path string, full bool) (*list, error) {
 
 // Start watches the files.
 func (a *App) Start() error {
-	if len(a.lists) == 0 {
-		return nil
-	}
-	paths := make([]string, 0, len(a.lists))
-	for path := range a.lists {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	watcher, err := config.NewWatcher(paths, a.log)
-	if err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	a.stop, a.done = stop, make(chan struct{})
-	go func() {
-		defer close(a.done)
-		watcher.Run(ctx, func() []string {
-			for _, path := range paths {
-				a.lists[path].reload(a.log)
-			}
-			return nil
-		})
-	}()
-	return nil
+	return a.watch.Start(slices.Collect(maps.Keys(a.lists)), a.log, func() {
+		for _, l := range a.lists {
+			l.reload(a.log)
+		}
+	})
 }
 
 // Stop ends the watch. The lists stay usable for requests that are being served.
 func (a *App) Stop() error {
-	if a.stop != nil {
-		a.stop()
-		<-a.done
-	}
+	a.watch.Stop()
 	return nil
 }
 

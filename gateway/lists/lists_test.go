@@ -1,7 +1,6 @@
 package lists
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -243,13 +242,7 @@ http://example.com {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var indented strings.Builder
-	e := json.NewEncoder(&indented)
-	e.SetIndent("", "\t")
-	if err := e.Encode(json.RawMessage(adapted)); err != nil {
-		t.Fatal(err)
-	}
-	testkit.CheckGolden(t, "testdata/adapt.json", indented.String())
+	testkit.CheckGolden(t, "testdata/adapt.json", gatewaytest.Indent(adapted))
 }
 
 // hundredThousand returns a list of 100,000 networks of all sizes.

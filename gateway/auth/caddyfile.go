@@ -1,0 +1,257 @@
+package auth
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+)
+
+// The order of the directives. stint_identity comes before all others. The providers come after
+// basic_auth, so also after stint_early, and before forward_auth; stint_user comes after it.
+func init() {
+	httpcaddyfile.RegisterDirective("stint_identity", parseIdentity)
+	httpcaddyfile.RegisterDirectiveOrder("stint_identity", httpcaddyfile.Before, "tracing")
+	for _, name := range slices.Sorted(maps.Keys(providers)) {
+		httpcaddyfile.RegisterDirective(name, parseOne)
+		httpcaddyfile.RegisterDirectiveOrder(name, httpcaddyfile.Before, "forward_auth")
+	}
+	httpcaddyfile.RegisterDirective("stint_auth", parseAny)
+	httpcaddyfile.RegisterDirectiveOrder("stint_auth", httpcaddyfile.Before, "forward_auth")
+	httpcaddyfile.RegisterHandlerDirective("stint_user", parseUser)
+	httpcaddyfile.RegisterDirectiveOrder("stint_user", httpcaddyfile.After, "forward_auth")
+}
+
+// unmarshaler is a provider with Caddyfile syntax.
+type unmarshaler interface {
+	caddyauth.Authenticator
+	caddyfile.Unmarshaler
+}
+
+// providers make the providers of this package.
+var providers = map[string]func() unmarshaler{
+	"stint_keys": func() unmarshaler { return new(Keys) },
+	"stint_jwt":  func() unmarshaler { return new(JWT) },
+	"stint_mtls": func() unmarshaler { return new(MTLS) },
+}
+
+// parseOne reads a directive of one provider.
+func parseOne(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next()
+	matcher, err := h.ExtractMatcherSet()
+	if err != nil {
+		return nil, err
+	}
+	h.Next()
+	name := h.Val()
+	h.Reset()
+	p := providers[name]()
+	if err := p.UnmarshalCaddyfile(h.Dispenser); err != nil {
+		return nil, err
+	}
+	return route(h, matcher, caddy.ModuleMap{name: h.JSON(p)}), nil
+}
+
+// parseAny reads stint_auth, whose client needs to satisfy one of several providers:
+//
+//	stint_auth [MATCHER] {
+//		stint_keys ...
+//		stint_jwt ...
+//		stint_mtls ...
+//	}
+func parseAny(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next()
+	matcher, err := h.ExtractMatcherSet()
+	if err != nil {
+		return nil, err
+	}
+	h.Next()
+	if h.NextArg() {
+		return nil, h.Errf("stint_auth has no argument %s; hint: write its providers in a block", h.Val())
+	}
+	all := caddy.ModuleMap{}
+	for h.NextBlock(0) {
+		name := h.Val()
+		provider := providers[name]
+		switch {
+		case provider == nil:
+			return nil, h.Errf("stint_auth has no provider %s; hint: write one of %s", name, strings.Join(slices.Sorted(maps.Keys(providers)), ", "))
+		case all[name] != nil:
+			return nil, h.Errf("%s twice in stint_auth; hint: keep one of them", name)
+		}
+		p := provider()
+		if err := p.UnmarshalCaddyfile(h.NewFromNextSegment()); err != nil {
+			return nil, err
+		}
+		all[name] = h.JSON(p)
+	}
+	if len(all) == 0 {
+		return nil, h.Err("stint_auth without a provider, so it would refuse everybody; hint: write stint_keys, stint_jwt or stint_mtls into its block")
+	}
+	return route(h, matcher, all), nil
+}
+
+// route returns a route that authenticates by one of some providers, and then forwards the identity.
+func route(h httpcaddyfile.Helper, matcher caddy.ModuleMap, providers caddy.ModuleMap) []httpcaddyfile.ConfigValue {
+	r := caddyhttp.Route{HandlersRaw: []json.RawMessage{
+		caddyconfig.JSONModuleObject(caddyauth.Authentication{ProvidersRaw: providers}, "handler", "authentication", nil),
+		caddyconfig.JSONModuleObject(new(User), "handler", "stint_user", nil),
+	}}
+	if matcher != nil {
+		r.MatcherSetsRaw = []caddy.ModuleMap{matcher}
+	}
+	return []httpcaddyfile.ConfigValue{{Class: "route", Value: r}}
+}
+
+// parseIdentity reads
+//
+//	stint_identity [HEADER] {
+//		forward_auth HEADER
+//	}
+//
+// It has no matcher: the headers of clients are removed from every request of the site.
+func parseIdentity(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	i := new(Identity)
+	h.Next()
+	if h.NextArg() {
+		i.Header = h.Val()
+	}
+	if strings.ContainsAny(i.Header, "@*/") {
+		return nil, h.Errf("stint_identity has no matcher such as %s; hint: it protects every request of the site", i.Header)
+	}
+	if h.NextArg() {
+		return nil, h.Errf("a second header %s; hint: stint_identity sets one header", h.Val())
+	}
+	err := options(h.Dispenser, "stint_identity", map[string]func(string) error{"forward_auth": text1(&i.ForwardAuth)}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return h.NewRoute(nil, i), nil
+}
+
+// parseUser reads stint_user, which has no options.
+func parseUser(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next()
+	if h.NextArg() || h.NextBlock(0) {
+		return nil, h.Errf("stint_user has no option %s; hint: stint_identity names the headers", h.Val())
+	}
+	return new(User), nil
+}
+
+// UnmarshalCaddyfile reads
+//
+//	stint_keys [MATCHER] [REALM] {
+//		header  NAME...
+//		bearer
+//		subject KEY
+//		hide
+//	}
+func (k *Keys) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := realm(d, &k.Realm); err != nil {
+		return err
+	}
+	return options(d, "stint_keys", map[string]func(string) error{
+		"header":  func(value string) error { k.Headers = append(k.Headers, value); return nil },
+		"subject": text1(&k.Subject),
+	}, map[string]*bool{"bearer": &k.Bearer, "hide": &k.Hide})
+}
+
+// UnmarshalCaddyfile reads
+//
+//	stint_jwt [MATCHER] [REALM] {
+//		keys     FILE|ADDRESS
+//		issuer   TEXT
+//		audience TEXT
+//		leeway   DURATION
+//		user     CLAIM
+//		plan     CLAIM
+//		header   NAME
+//		allow_http
+//	}
+func (j *JWT) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := realm(d, &j.Realm); err != nil {
+		return err
+	}
+	return options(d, "stint_jwt", map[string]func(string) error{
+		"keys": text1(&j.Keys), "issuer": text1(&j.Issuer), "audience": text1(&j.Audience),
+		"user": text1(&j.User), "plan": text1(&j.Plan), "header": text1(&j.Header),
+		"leeway": func(value string) error {
+			leeway, err := caddy.ParseDuration(value)
+			j.Leeway = caddy.Duration(leeway)
+			return err
+		},
+	}, map[string]*bool{"allow_http": &j.AllowHTTP})
+}
+
+// UnmarshalCaddyfile reads
+//
+//	stint_mtls [MATCHER] {
+//		name common_name|san_uri|san_dns|san_email|fingerprint
+//	}
+func (m *MTLS) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if d.NextArg() {
+		return d.Errf("stint_mtls has no argument %s; hint: write name %s in its block", d.Val(), d.Val())
+	}
+	return options(d, "stint_mtls", map[string]func(string) error{"name": text1(&m.Name)}, nil)
+}
+
+// realm reads the line of a directive with an optional realm.
+func realm(d *caddyfile.Dispenser, to *string) error {
+	d.Next()
+	directive := d.Val()
+	if d.NextArg() {
+		*to = d.Val()
+	}
+	if strings.ContainsAny(*to, "\"\\\r\n") {
+		return d.Errf("the realm of %s contains a quote, a backslash or a line end; hint: leave it out", directive)
+	}
+	if d.NextArg() {
+		return d.Errf("%s has one argument, the realm; hint: write %s in a block, or the realm in quotes", directive, d.Val())
+	}
+	return nil
+}
+
+// text1 returns a function that sets a text.
+func text1(to *string) func(string) error {
+	return func(value string) error {
+		*to = value
+		return nil
+	}
+}
+
+// options reads the block of a directive: options with values, and switches.
+func options(d *caddyfile.Dispenser, directive string, values map[string]func(string) error, switches map[string]*bool) error {
+	for d.NextBlock(0) {
+		word := d.Val()
+		if on := switches[word]; on != nil {
+			if *on = true; d.NextArg() {
+				return d.Errf("%s has no value; hint: write %s alone on its line", word, word)
+			}
+			continue
+		}
+		set := values[word]
+		if set == nil {
+			known := slices.Sorted(maps.Keys(values))
+			known = append(known, slices.Sorted(maps.Keys(switches))...)
+			return d.Errf("%s has no option %s; hint: it has %s", directive, word, strings.Join(known, ", "))
+		}
+		args := d.RemainingArgs()
+		if len(args) == 0 || args[0] == "" || len(args) > 1 && word != "header" {
+			return d.Errf("%s needs one value; hint: write %s VALUE", word, word)
+		}
+		for _, value := range args {
+			if err := set(value); err != nil {
+				return d.Errf("%s %s: %v; hint: write it such as 30s", word, value, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package auth
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+func init() {
+	caddy.RegisterModule(Identity{})
+	caddy.RegisterModule(User{})
+}
+
+// DefaultHeader is the default name of the header that tells an upstream who sent a request.
+const DefaultHeader = "X-Stint-Identity"
+
+// Identity removes the headers of identities that a client sent, whatever the outcome of
+// authentication, before any other handler of the site reads the request. It removes every name that
+// a server might read as the same: another case, or _ or . instead of -. Handlers after
+// authentication then set the header, see [User]. Without Identity no header is ever set.
+//
+// It is the directive stint_identity.
+type Identity struct {
+	// Header is the name of the header for the upstream; "" means DefaultHeader. The value is the
+	// identity, with %XX for bytes that are not printable ASCII, and for %.
+	Header string `json:"header,omitempty"`
+
+	// ForwardAuth is the name of a header that the site's forward_auth copies from its answer
+	// (copy_headers), such as Remote-User. Its value is the identity where no provider of
+	// authentication proved another one. "" means none.
+	ForwardAuth string `json:"forward_auth,omitempty"`
+
+	folded []string
+}
+
+// User sends the identity that authentication proved to the upstream, in the header of [Identity]. It
+// is part of stint_keys, stint_jwt, stint_mtls and stint_auth; after Caddy's own basic_auth and
+// forward_auth it is the directive stint_user.
+type User struct{}
+
+var (
+	_ caddyhttp.MiddlewareHandler = (*Identity)(nil)
+	_ caddyhttp.MiddlewareHandler = (*User)(nil)
+	_ caddy.Provisioner           = (*Identity)(nil)
+)
+
+// CaddyModule returns the description of the module.
+func (Identity) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.stint_identity", New: func() caddy.Module { return new(Identity) }}
+}
+
+// CaddyModule returns the description of the module.
+func (User) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.stint_user", New: func() caddy.Module { return new(User) }}
+}
+
+// Provision checks the names.
+func (i *Identity) Provision(caddy.Context) error {
+	if i.Header == "" {
+		i.Header = DefaultHeader
+	}
+	i.folded = []string{fold(i.Header)}
+	if i.ForwardAuth != "" {
+		i.folded = append(i.folded, fold(i.ForwardAuth))
+	}
+	for _, name := range i.folded {
+		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return fmt.Errorf("stint_identity: %q is no name of a header; hint: use letters, digits and -, such as %s", name, DefaultHeader)
+		}
+	}
+	if len(i.folded) == 2 && i.folded[0] == i.folded[1] {
+		return fmt.Errorf("stint_identity: %s is the header of forward_auth and that for the upstream; hint: give the upstream another name", i.Header)
+	}
+	return nil
+}
+
+// fold returns the form that all names have that a server might read as one: in lower case, with - for
+// _ and for a dot.
+func fold(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '_' || c == '.':
+			return '-'
+		case 'A' <= c && c <= 'Z':
+			return c + 'a' - 'A'
+		}
+		return c
+	}, name)
+}
+
+// same reports whether a name folds to folded.
+func same(name, folded string) bool {
+	if len(name) != len(folded) {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c == '_' || c == '.':
+			c = '-'
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if c != folded[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// identityVar is the name of the request's variable with the *Identity of the site.
+const identityVar = "stint_identity"
+
+// ServeHTTP removes the headers and passes the request on.
+func (i *Identity) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	i.strip(r.Header)
+	i.strip(r.Trailer)
+	caddyhttp.SetVar(r.Context(), identityVar, i)
+	return next.ServeHTTP(w, r)
+}
+
+func (i *Identity) strip(h http.Header) {
+	for name := range h {
+		for _, folded := range i.folded {
+			if same(name, folded) {
+				delete(h, name)
+			}
+		}
+	}
+}
+
+// ServeHTTP sets the header and passes the request on.
+func (*User) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	Forward(r)
+	return next.ServeHTTP(w, r)
+}
+
+// userID is Caddy's placeholder for the identity that authentication proved.
+const userID = "http.auth.user.id"
+
+// Forward sets the header for the upstream to the identity that authentication proved, and returns it;
+// "" if there is none. It sets nothing in a site without [Identity], which removes the header of the
+// client. Where only forward_auth knows the identity, it becomes {http.auth.user.id}.
+func Forward(r *http.Request) (id string) {
+	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	id, _ = replacer.GetString(userID)
+	i, ok := caddyhttp.GetVar(r.Context(), identityVar).(*Identity)
+	if !ok {
+		return id
+	}
+	if id == "" && i.ForwardAuth != "" {
+		if id = r.Header.Get(i.ForwardAuth); id != "" {
+			replacer.Set(userID, id)
+		}
+	}
+	if id != "" {
+		r.Header.Set(i.Header, escape(id))
+	}
+	return id
+}
+
+// escape returns an identity as the value of a header.
+func escape(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
