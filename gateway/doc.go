@@ -4,11 +4,15 @@
 //
 // Package gateway/service is the app `stint`, which has the rules and the store; other modules reach
 // the running service through service.Running. Package gateway/limits has the directives
-// `stint_early` and `stint`.
+// `stint_early` and `stint`. Package gateway/lists has `stint_only` and `stint_deny`, gateway/auth the
+// authentication and `stint_identity`, gateway/permission the module tls.permission.stint.
 package gateway
 
 import (
 	// The modules register themselves with Caddy.
+	_ "stint/gateway/auth"
 	_ "stint/gateway/limits"
+	_ "stint/gateway/lists"
+	_ "stint/gateway/permission"
 	_ "stint/gateway/service"
 )

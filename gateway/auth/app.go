@@ -1,7 +1,7 @@
 package auth
 
 import (
-	"fmt"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"stint/gateway/internal/filewatch"
+	"stint/gateway/service"
 	"stint/rule/token"
 )
 
@@ -50,11 +51,14 @@ func (a *App) use(j *JWT) error {
 	if !token.IsAddress(j.Keys) {
 		a.files[j.Keys] = append(a.files[j.Keys], j)
 		_, err := j.load()
+		if f, ok := errors.AsType[*fault](err); ok {
+			return service.Fault(f.file, f.problem, f.hint)
+		}
 		return err
 	}
 	address, err := token.NewAddress(j.Keys, j.AllowHTTP)
 	if err != nil {
-		return fmt.Errorf("stint_jwt: keys %s: %w; hint: write an https:// address of a key set (JWKS) without a user; allow_http allows http:// in a network where nobody can replace the keys", withoutUser(j.Keys), err)
+		return j.fault("keys "+withoutUser(j.Keys)+": "+err.Error(), "write an https:// address of a key set (JWKS) without a user; allow_http allows http:// in a network where nobody can replace the keys")
 	}
 	a.addresses = append(a.addresses, address)
 	j.set(address, "")

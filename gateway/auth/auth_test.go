@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,45 +17,52 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"stint/gateway/gatewaytest"
+	"stint/gateway/service"
 	"stint/internal/testkit"
-	"stint/limiter/lookup"
 	"stint/records"
 	"stint/records/apikey"
 )
 
-func TestMain(m *testing.M) {
-	caddy.RegisterModule(recordsApp{})
-	goleak.VerifyTestMain(m, gatewaytest.Leaks()...)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, gatewaytest.Leaks()...) }
 
-// recordsApp stands for the app stint: it has the records of the test.
-type recordsApp struct{}
-
-// testRecords are the records of the running test.
-var testRecords *lookup.Records
-
-func (recordsApp) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "stint", New: func() caddy.Module { return new(recordsApp) }}
-}
-func (recordsApp) Start() error { return nil }
-func (recordsApp) Stop() error  { return nil }
-func (recordsApp) Identify(key string) (subject, plan string, err error) {
-	return testRecords.Identify(key)
-}
-
-// store is a file of records.
+// store is the records of the running gateway.
 type store struct {
 	t    *testing.T
+	path string
 	file *records.File
 }
 
+// newRecords returns records that are filled before a gateway runs.
 func newRecords(t *testing.T) *store {
 	t.Helper()
-	f, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{})
+	s := &store{t: t, path: filepath.Join(t.TempDir(), "records.db")}
+	var err error
+	s.file, err = records.Open(s.path, records.Options{})
 	testkit.Must(t, err)
-	t.Cleanup(func() { testkit.Must(t, f.Close()) })
-	testRecords = lookup.New(f, lookup.Options{})
-	return &store{t, f}
+	return s
+}
+
+// load runs a gateway with the records.
+func (s *store) load(g *gatewaytest.Gateway, text string) {
+	s.t.Helper()
+	if s.file != nil {
+		testkit.Must(s.t, s.file.Close())
+	}
+	text = strings.Replace(text, "GLOBAL", "GLOBAL\n\tstint {\n\t\trecords "+s.path+"\n\t}", 1)
+	testkit.Must(s.t, g.Load(text))
+	found, err := caddy.ActiveContext().App(service.Name)
+	testkit.Must(s.t, err)
+	running, err := found.(*service.App).Service() //nolint:forcetypeassert // the app of this name
+	testkit.Must(s.t, err)
+	s.file = running.Records()
+}
+
+// start runs a gateway with one site.
+func (s *store) start(body string) *gatewaytest.Gateway {
+	s.t.Helper()
+	g := gatewaytest.New(s.t)
+	s.load(g, "{\n\tGLOBAL\n}\nhttp://ADDRESS {\n"+body+"\n}")
+	return g
 }
 
 func (s *store) apply(edits ...records.Edit) {
@@ -97,26 +105,6 @@ func echo(t *testing.T) (address string) {
 	return s.Listener.Addr().String()
 }
 
-// configured is a Caddyfile with the app of records.
-func start(t *testing.T, body string) *gatewaytest.Gateway {
-	t.Helper()
-	g := gatewaytest.New(t)
-	adapt(t, g, body)
-	return g
-}
-
-func adapt(t *testing.T, g *gatewaytest.Gateway, body string) {
-	t.Helper()
-	adapted, err := g.Adapt("{\nGLOBAL\n}\nhttp://ADDRESS {\n" + body + "\n}")
-	testkit.Must(t, err)
-	testkit.Must(t, g.LoadJSON(withRecords(adapted)))
-}
-
-// withRecords adds the app of records to a configuration.
-func withRecords(adapted []byte) []byte {
-	return []byte(strings.Replace(string(adapted), `"apps":{`, `"apps":{"stint":{},`, 1))
-}
-
 // A key proves its subject until it is revoked; nothing that a client sends besides a valid key proves
 // anybody, and no answer and no log contains a key.
 func TestKeys(t *testing.T) {
@@ -126,7 +114,7 @@ func TestKeys(t *testing.T) {
 	s.revoke(revoked)
 	unknown, err := apikey.New("acme")
 	testkit.Must(t, err)
-	g := start(t, `
+	g := s.start(`
 	stint_keys /api/* shop
 	respond "{http.auth.user.id} {http.auth.user.subject} {http.auth.user.plan} {http.auth.user.last_four} {http.auth.user.key_id}"`)
 	parsed, err := apikey.Parse(good)
@@ -180,14 +168,14 @@ func TestKeyOptions(t *testing.T) {
 	s := newRecords(t)
 	team, user := s.key("team=blue"), s.key("user=42")
 	up := echo(t)
-	g := start(t, `
+	g := s.start(`
 	stint_identity
 	stint_keys {
 		header X-Team X-Api-Key
 		subject team
 		hide
 	}
-	reverse_proxy `+up)
+	reverse_proxy ` + up)
 	for _, header := range []string{"X-Team", "X-Api-Key"} {
 		if got := g.Get("/", header, team); got.Status != 200 || got.Body != "identity X-Stint-Identity=blue" {
 			t.Errorf("%s: %d %s", header, got.Status, got.Body)
@@ -199,12 +187,14 @@ func TestKeyOptions(t *testing.T) {
 	if got := g.Get("/", "Authorization", "Bearer "+team); got.Status != 401 || fmt.Sprint(got.Header["Www-Authenticate"]) != `[ApiKey realm="restricted"]` {
 		t.Errorf("a bearer token that is not read: %d %v", got.Status, got.Header)
 	}
-	adapt(t, g, `
+	testkit.Must(t, caddy.Stop())
+	s.file = nil
+	g = s.start(`
 	stint_keys {
 		bearer
 		subject team
 	}
-	reverse_proxy `+up)
+	reverse_proxy ` + up)
 	if got := g.Get("/", "Authorization", "Bearer "+team); got.Status != 200 || got.Body != "identity Authorization=Bearer "+team {
 		t.Errorf("without hide: %d %s", got.Status, got.Body)
 	}
@@ -231,7 +221,7 @@ func TestIdentity(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("sesame"), bcrypt.MinCost)
 	testkit.Must(t, err)
 	g := gatewaytest.New(t)
-	adapted, err := g.Adapt(`
+	s.load(g, `
 {
 	GLOBAL
 	servers {
@@ -245,20 +235,18 @@ http://ADDRESS {
 	}
 	stint_keys /api/*
 	basic_auth /admin* {
-		bob ` + string(hash) + `
+		bob `+string(hash)+`
 	}
-	forward_auth /portal* ` + portal.Listener.Addr().String() + ` {
+	forward_auth /portal* `+portal.Listener.Addr().String()+` {
 		uri /check
 		copy_headers Remote-User
 	}
 	stint_user
-	reverse_proxy ` + up + `
+	reverse_proxy `+up+`
 	handle_errors {
-		reverse_proxy ` + up + `
+		reverse_proxy `+up+`
 	}
 }`)
-	testkit.Must(t, err)
-	testkit.Must(t, g.LoadJSON(withRecords(adapted)))
 	forged := []string{
 		"X-Stint-Identity", "mallory", "x-stint-identity", "mallory", "X-STINT-IDENTITY", "mallory",
 		"X_Stint_Identity", "mallory", "x.stint.identity", "mallory", "X-Stint_Identity", "mallory",
@@ -297,7 +285,7 @@ func sortedWords(text string) string {
 func TestNoIdentity(t *testing.T) {
 	s := newRecords(t)
 	key := s.key("user=42")
-	g := start(t, "stint_keys {\nhide\n}\nreverse_proxy "+echo(t))
+	g := s.start("stint_keys {\nhide\n}\nreverse_proxy " + echo(t))
 	if got := g.Get("/", "X-Api-Key", key); got.Body != "identity" {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
@@ -310,14 +298,19 @@ func TestAny(t *testing.T) {
 	g := gatewaytest.New(t)
 	issuer := newIssuer(t)
 	g.Write("keys.pem", issuer.pem())
-	adapt(t, g, `
+	s.load(g, `
+{
+	GLOBAL
+}
+http://ADDRESS {
 	stint_auth {
 		stint_keys
 		stint_jwt {
 			keys DIR/keys.pem
 		}
 	}
-	respond {http.auth.user.id}`)
+	respond {http.auth.user.id}
+}`)
 	for field, want := range map[string]string{key: "42", issuer.token("sub", "ann"): "ann"} {
 		if got := g.Get("/", "Authorization", "Bearer "+field); got.Status != 200 || got.Body != want {
 			t.Errorf("%d %s, want %s", got.Status, got.Body, want)
@@ -333,35 +326,38 @@ func TestFaults(t *testing.T) {
 	g := gatewaytest.New(t)
 	g.Write("bad.pem", "nonsense")
 	for body, want := range map[string]string{
-		"stint_keys {\ncolour red\n}":                               "stint_keys has no option colour; hint: it has header, subject, bearer, hide, at Caddyfile:",
-		"stint_keys a b":                                            "stint_keys has one argument, the realm; hint: write b in a block, or the realm in quotes, at Caddyfile:",
-		"stint_keys {\nsubject\n}":                                  "subject needs one value; hint: write subject VALUE, at Caddyfile:",
-		"stint_keys {\nhide yes\n}":                                 "hide has no value; hint: write hide alone on its line, at Caddyfile:",
+		"stint_keys {\ncolour red\n}":                               "stint_keys has no option colour; hint: it has header, subject, bearer, hide",
+		"stint_keys a b":                                            "stint_keys has one argument, the realm; hint: write b in a block, or the realm in quotes",
+		"stint_keys {\nsubject\n}":                                  "subject needs one value; hint: write subject VALUE",
+		"stint_keys {\nhide yes\n}":                                 "hide has no value; hint: write hide alone on its line",
 		"stint_keys":                                                "stint_keys needs the records of API keys; hint: add records FILE to the global option stint",
 		"stint_jwt":                                                 "stint_jwt without keys; hint: add keys FILE, or keys https://ISSUER/...",
 		"stint_jwt {\nkeys DIR/absent.pem\n}":                       "absent.pem: cannot read it: no such file or directory; hint: name a file of public keys",
 		"stint_jwt {\nkeys DIR/bad.pem\n}":                          "bad.pem: no public key in PEM form; hint: write public keys in PEM form there",
 		"stint_jwt {\nkeys http://u:secret@example.com/k\n}":        "keys http://example.com/k: it contains a user or a password; hint: write an https:// address",
 		"stint_jwt {\nkeys http://example.com/k\n}":                 "keys http://example.com/k: the keys would be sent without TLS; hint: ",
-		"stint_jwt {\nleeway soon\n}":                               `leeway soon: time: invalid duration "soon"; hint: write it such as 30s, at Caddyfile:`,
-		"stint_jwt {\nkeys x\nleeway 1h\n}":                         "stint_jwt: a leeway of 1h0m0s; hint: write a time up to 10m0s",
-		"stint_mtls {\nname colour\n}":                              `stint_mtls: a certificate has no "colour"; hint: write one of common_name, fingerprint, san_dns, san_email, san_uri`,
-		"stint_mtls x":                                              "stint_mtls has no argument x; hint: write name x in its block, at Caddyfile:",
+		"stint_jwt {\nleeway soon\n}":                               `leeway soon: time: invalid duration "soon"; hint: write it such as 30s`,
+		"stint_jwt {\nkeys x\nleeway 1h\n}":                         "a leeway of 1h0m0s; hint: write a time up to 10m0s",
+		"stint_mtls {\nname colour\n}":                              `a certificate has no colour; hint: write one of common_name, fingerprint, san_dns, san_email, san_uri`,
+		"stint_mtls x":                                              "stint_mtls has no argument x; hint: write name x in its block",
 		"stint_auth":                                                "stint_auth without a provider, so it would refuse everybody; hint: ",
-		"stint_auth {\nbasic_auth\n}":                               "stint_auth has no provider basic_auth; hint: write one of stint_jwt, stint_keys, stint_mtls, at Caddyfile:",
-		"stint_auth {\nstint_mtls\nstint_mtls\n}":                   "stint_mtls twice in stint_auth; hint: keep one of them, at Caddyfile:",
-		"stint_identity /api/*":                                     "stint_identity has no matcher such as /api/*; hint: it protects every request of the site, at Caddyfile:",
-		"stint_identity X A":                                        "a second header A; hint: stint_identity sets one header, at Caddyfile:",
-		"stint_identity X?Y":                                        `stint_identity: "x?y" is no name of a header; hint: `,
-		"stint_identity Remote-User {\nforward_auth remote-user\n}": "stint_identity: Remote-User is the header of forward_auth and that for the upstream; hint: ",
-		"stint_user x":                                              "stint_user has no option x; hint: stint_identity names the headers, at Caddyfile:",
+		"stint_auth {\nbasic_auth\n}":                               "stint_auth has no provider basic_auth; hint: write one of stint_jwt, stint_keys, stint_mtls",
+		"stint_auth {\nstint_mtls\nstint_mtls\n}":                   "stint_mtls twice in stint_auth; hint: keep one of them",
+		"stint_identity /api/*":                                     "stint_identity has no matcher such as /api/*; hint: it protects every request of the site",
+		"stint_identity X A":                                        "a second header A; hint: stint_identity sets one header",
+		"stint_identity X?Y":                                        `"x?y" is no name of a header; hint: `,
+		"stint_identity Remote-User {\nforward_auth remote-user\n}": "Remote-User is the header of forward_auth and that for the upstream; hint: ",
+		"stint_user x":                                              "stint_user has no option x; hint: stint_identity names the headers",
 	} {
 		err := g.Check("{\nGLOBAL\n}\nhttp://ADDRESS {\n" + body + "\n}")
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), want) || !place.MatchString(err.Error()) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v\nwant %s", body, err, want)
 		}
 	}
 }
+
+// place is the place of a fault, and at its end what stays in force.
+var place = regexp.MustCompile(`(Caddyfile:\d+|\.pem): .*; nothing is in force$`)
 
 // The directives stand in the right order, however they are written.
 func TestAdapt(t *testing.T) {
@@ -409,7 +405,6 @@ http://example.com {
 
 // Validation starts no goroutine and opens no connection.
 func TestValidate(t *testing.T) {
-	newRecords(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer l.Close()

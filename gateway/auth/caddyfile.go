@@ -2,6 +2,7 @@ package auth
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+
+	"stint/gateway/service"
 )
 
 // The order of the directives. stint_identity comes before all others. The providers come after
@@ -74,7 +77,7 @@ func parseAny(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	}
 	h.Next()
 	if h.NextArg() {
-		return nil, h.Errf("stint_auth has no argument %s; hint: write its providers in a block", h.Val())
+		return nil, service.Fault(service.Place(h.Dispenser), "stint_auth has no argument "+h.Val(), "write its providers in a block")
 	}
 	all := caddy.ModuleMap{}
 	for h.NextBlock(0) {
@@ -82,9 +85,9 @@ func parseAny(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		provider := providers[name]
 		switch {
 		case provider == nil:
-			return nil, h.Errf("stint_auth has no provider %s; hint: write one of %s", name, strings.Join(slices.Sorted(maps.Keys(providers)), ", "))
+			return nil, service.Fault(service.Place(h.Dispenser), "stint_auth has no provider "+name, fmt.Sprintf("write one of %s", strings.Join(slices.Sorted(maps.Keys(providers)), ", ")))
 		case all[name] != nil:
-			return nil, h.Errf("%s twice in stint_auth; hint: keep one of them", name)
+			return nil, service.Fault(service.Place(h.Dispenser), name+" twice in stint_auth", "keep one of them")
 		}
 		p := provider()
 		if err := p.UnmarshalCaddyfile(h.NewFromNextSegment()); err != nil {
@@ -93,7 +96,7 @@ func parseAny(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		all[name] = h.JSON(p)
 	}
 	if len(all) == 0 {
-		return nil, h.Err("stint_auth without a provider, so it would refuse everybody; hint: write stint_keys, stint_jwt or stint_mtls into its block")
+		return nil, service.Fault(service.Place(h.Dispenser), "stint_auth without a provider, so it would refuse everybody", "write stint_keys, stint_jwt or stint_mtls into its block")
 	}
 	return route(h, matcher, all), nil
 }
@@ -118,16 +121,16 @@ func route(h httpcaddyfile.Helper, matcher caddy.ModuleMap, providers caddy.Modu
 //
 // It has no matcher: the headers of clients are removed from every request of the site.
 func parseIdentity(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-	i := new(Identity)
 	h.Next()
+	i := &Identity{Place: service.Place(h.Dispenser)}
 	if h.NextArg() {
 		i.Header = h.Val()
 	}
 	if strings.ContainsAny(i.Header, "@*/") {
-		return nil, h.Errf("stint_identity has no matcher such as %s; hint: it protects every request of the site", i.Header)
+		return nil, service.Fault(service.Place(h.Dispenser), "stint_identity has no matcher such as "+i.Header, "it protects every request of the site")
 	}
 	if h.NextArg() {
-		return nil, h.Errf("a second header %s; hint: stint_identity sets one header", h.Val())
+		return nil, service.Fault(service.Place(h.Dispenser), "a second header "+h.Val(), "stint_identity sets one header")
 	}
 	err := options(h.Dispenser, "stint_identity", map[string]func(string) error{"forward_auth": text1(&i.ForwardAuth)}, nil)
 	if err != nil {
@@ -140,7 +143,7 @@ func parseIdentity(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) 
 func parseUser(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next()
 	if h.NextArg() || h.NextBlock(0) {
-		return nil, h.Errf("stint_user has no option %s; hint: stint_identity names the headers", h.Val())
+		return nil, service.Fault(service.Place(h.Dispenser), "stint_user has no option "+h.Val(), "stint_identity names the headers")
 	}
 	return new(User), nil
 }
@@ -154,7 +157,7 @@ func parseUser(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //		hide
 //	}
 func (k *Keys) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := realm(d, &k.Realm); err != nil {
+	if err := realm(d, &k.Realm, &k.Place); err != nil {
 		return err
 	}
 	return options(d, "stint_keys", map[string]func(string) error{
@@ -176,7 +179,7 @@ func (k *Keys) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		allow_http
 //	}
 func (j *JWT) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := realm(d, &j.Realm); err != nil {
+	if err := realm(d, &j.Realm, &j.Place); err != nil {
 		return err
 	}
 	return options(d, "stint_jwt", map[string]func(string) error{
@@ -197,24 +200,26 @@ func (j *JWT) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	}
 func (m *MTLS) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
+	m.Place = service.Place(d)
 	if d.NextArg() {
-		return d.Errf("stint_mtls has no argument %s; hint: write name %s in its block", d.Val(), d.Val())
+		return service.Fault(service.Place(d), "stint_mtls has no argument "+d.Val(), "write name "+d.Val()+" in its block")
 	}
 	return options(d, "stint_mtls", map[string]func(string) error{"name": text1(&m.Name)}, nil)
 }
 
 // realm reads the line of a directive with an optional realm.
-func realm(d *caddyfile.Dispenser, to *string) error {
+func realm(d *caddyfile.Dispenser, to, place *string) error {
 	d.Next()
+	*place = service.Place(d)
 	directive := d.Val()
 	if d.NextArg() {
 		*to = d.Val()
 	}
 	if strings.ContainsAny(*to, "\"\\\r\n") {
-		return d.Errf("the realm of %s contains a quote, a backslash or a line end; hint: leave it out", directive)
+		return service.Fault(service.Place(d), "the realm of "+directive+" contains a quote, a backslash or a line end", "leave it out")
 	}
 	if d.NextArg() {
-		return d.Errf("%s has one argument, the realm; hint: write %s in a block, or the realm in quotes", directive, d.Val())
+		return service.Fault(service.Place(d), directive+" has one argument, the realm", "write "+d.Val()+" in a block, or the realm in quotes")
 	}
 	return nil
 }
@@ -233,7 +238,7 @@ func options(d *caddyfile.Dispenser, directive string, values map[string]func(st
 		word := d.Val()
 		if on := switches[word]; on != nil {
 			if *on = true; d.NextArg() {
-				return d.Errf("%s has no value; hint: write %s alone on its line", word, word)
+				return service.Fault(service.Place(d), word+" has no value", "write "+word+" alone on its line")
 			}
 			continue
 		}
@@ -241,15 +246,15 @@ func options(d *caddyfile.Dispenser, directive string, values map[string]func(st
 		if set == nil {
 			known := slices.Sorted(maps.Keys(values))
 			known = append(known, slices.Sorted(maps.Keys(switches))...)
-			return d.Errf("%s has no option %s; hint: it has %s", directive, word, strings.Join(known, ", "))
+			return service.Fault(service.Place(d), fmt.Sprintf("%s has no option %s", directive, word), fmt.Sprintf("it has %s", strings.Join(known, ", ")))
 		}
 		args := d.RemainingArgs()
 		if len(args) == 0 || args[0] == "" || len(args) > 1 && word != "header" {
-			return d.Errf("%s needs one value; hint: write %s VALUE", word, word)
+			return service.Fault(service.Place(d), word+" needs one value", "write "+word+" VALUE")
 		}
 		for _, value := range args {
 			if err := set(value); err != nil {
-				return d.Errf("%s %s: %v; hint: write it such as 30s", word, value, err)
+				return service.Fault(service.Place(d), fmt.Sprintf("%s %s: %v", word, value, err), "write it such as 30s")
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"stint/gateway/service"
 )
 
 func init() {
@@ -32,6 +34,9 @@ type Identity struct {
 	// (copy_headers), such as Remote-User. Its value is the identity where no provider of
 	// authentication proved another one. "" means none.
 	ForwardAuth string `json:"forward_auth,omitempty"`
+
+	// Place is the place of the directive in the configuration file, for errors.
+	Place string `json:"place,omitempty"`
 
 	folded []string
 }
@@ -68,13 +73,18 @@ func (i *Identity) Provision(caddy.Context) error {
 	}
 	for _, name := range i.folded {
 		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return fmt.Errorf("stint_identity: %q is no name of a header; hint: use letters, digits and -, such as %s", name, DefaultHeader)
+			return i.fault(fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -, such as "+DefaultHeader)
 		}
 	}
 	if len(i.folded) == 2 && i.folded[0] == i.folded[1] {
-		return fmt.Errorf("stint_identity: %s is the header of forward_auth and that for the upstream; hint: give the upstream another name", i.Header)
+		return i.fault(i.Header+" is the header of forward_auth and that for the upstream", "give the upstream another name")
 	}
 	return nil
+}
+
+// fault returns an error about the directive.
+func (i *Identity) fault(problem, hint string) error {
+	return service.Fault(placeOr(i.Place, "stint_identity"), problem, hint)
 }
 
 // fold returns the form that all names have that a server might read as one: in lower case, with - for

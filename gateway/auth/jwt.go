@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
+	"stint/gateway/service"
 	"stint/internal/text"
 	"stint/rule/token"
 )
@@ -53,6 +53,9 @@ type JWT struct {
 	// Realm is the realm of the challenge; "" means restricted.
 	Realm string `json:"realm,omitempty"`
 
+	// Place is the place of the directive in the configuration file, for errors.
+	Place string `json:"place,omitempty"`
+
 	current atomic.Pointer[verifiers]
 	refused string // the last fault of the key file, which is logged once
 }
@@ -87,15 +90,20 @@ func (j *JWT) Provision(ctx caddy.Context) error {
 	}
 	switch leeway := time.Duration(j.Leeway); {
 	case j.Keys == "":
-		return errors.New("stint_jwt without keys; hint: add keys FILE, or keys https://ISSUER/... with the address of the issuer's key set (JWKS)")
+		return j.fault("stint_jwt without keys", "add keys FILE, or keys https://ISSUER/... with the address of the issuer's key set (JWKS)")
 	case leeway < 0 || leeway > maxLeeway:
-		return fmt.Errorf("stint_jwt: a leeway of %v; hint: write a time up to %v", leeway, maxLeeway)
+		return j.fault(fmt.Sprintf("a leeway of %v", leeway), fmt.Sprintf("write a time up to %v", maxLeeway))
 	}
 	app, err := ctx.App(appName)
 	if err != nil {
 		return err
 	}
 	return app.(*App).use(j) //nolint:forcetypeassert // registered under this name in this package
+}
+
+// fault returns an error about the directive.
+func (j *JWT) fault(problem, hint string) error {
+	return service.Fault(placeOr(j.Place, "stint_jwt"), problem, hint)
 }
 
 // set uses keys from now on.
@@ -112,18 +120,24 @@ func (j *JWT) set(source token.Source, data string) {
 func (j *JWT) load() (changed bool, err error) {
 	data, err := os.ReadFile(j.Keys)
 	if err != nil {
-		return false, fmt.Errorf("%s: cannot read it: %s; hint: name a file of public keys that this process may read", j.Keys, text.Cause(err))
+		return false, &fault{j.Keys, "cannot read it: " + text.Cause(err), "name a file of public keys that this process may read"}
 	}
 	if before := j.current.Load(); before != nil && before.data == string(data) {
 		return false, nil
 	}
 	keys, err := token.ParseKeys(data)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w; hint: write public keys in PEM form there, or a key set (JWKS): RSA from 2048 bits, ECDSA or Ed25519", j.Keys, err)
+		return false, &fault{j.Keys, err.Error(), "write public keys in PEM form there, or a key set (JWKS): RSA from 2048 bits, ECDSA or Ed25519"}
 	}
 	j.set(keys, string(data))
 	return true, nil
 }
+
+// fault is a fault of a key file, in one line.
+type fault struct{ file, problem, hint string }
+
+// Error returns the file, the fault and the hint.
+func (f *fault) Error() string { return f.file + ": " + f.problem + "; hint: " + f.hint }
 
 // reload loads the file again and logs what changed. It logs the same fault once.
 func (j *JWT) reload(log *slog.Logger) {

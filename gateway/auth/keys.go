@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
+	"stint/gateway/service"
 	"stint/records/apikey"
 )
 
@@ -39,15 +40,10 @@ type Keys struct {
 	// Hide removes a key that was accepted from the request, so that the upstream does not get it.
 	Hide bool `json:"hide,omitempty"`
 
-	records KeyRecords
-}
+	// Place is the place of the directive in the configuration file, for errors.
+	Place string `json:"place,omitempty"`
 
-// KeyRecords knows whose API keys are. The app stint implements it if it has records.
-type KeyRecords interface {
-	// Identify returns the subject KEY=VALUE of an API key, and the name of its plan, "" for the
-	// default plan. The subject is "" if the key is not valid. The error means that this could not be
-	// found out.
-	Identify(key string) (subject, plan string, err error)
+	app *service.App
 }
 
 var (
@@ -71,15 +67,16 @@ func (k *Keys) Provision(ctx caddy.Context) error {
 	if k.Realm == "" {
 		k.Realm = defaultRealm
 	}
-	app, err := ctx.AppIfConfigured("stint")
-	if err != nil && !errors.Is(err, caddy.ErrNotConfigured) {
-		return err
+	_, err := ctx.AppIfConfigured(service.Name)
+	configured := !errors.Is(err, caddy.ErrNotConfigured)
+	if configured {
+		if k.app, err = service.Running(ctx); err != nil {
+			return err
+		}
 	}
-	records, ok := app.(KeyRecords)
-	if !ok {
-		return errors.New("stint_keys needs the records of API keys; hint: add records FILE to the global option stint")
+	if !configured || k.app.Config().Records == "" {
+		return service.Fault(placeOr(k.Place, "stint_keys"), "stint_keys needs the records of API keys", "add records FILE to the global option stint")
 	}
-	k.records = records
 	return nil
 }
 
@@ -121,7 +118,11 @@ func (k *Keys) identify(text string) (caddyauth.User, bool, error) {
 	if err != nil {
 		return caddyauth.User{}, false, nil //nolint:nilerr // it is no key and proves nobody
 	}
-	subject, plan, err := k.records.Identify(text)
+	running, err := k.app.Service()
+	if err != nil {
+		return caddyauth.User{}, false, err
+	}
+	subject, plan, err := running.Identify()(text)
 	if err != nil {
 		return caddyauth.User{}, false, errors.New("cannot read the records of API keys") // the cause is logged by the records
 	}
@@ -153,4 +154,12 @@ func bearer(value string) (token string, ok bool) {
 		return "", false
 	}
 	return strings.Trim(value[len(scheme):], " "), true
+}
+
+// placeOr returns the place of a directive for errors, or its name where there is none.
+func placeOr(place, name string) string {
+	if place == "" {
+		return name
+	}
+	return place
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+
+	"stint/gateway/service"
 )
 
 func init() { caddy.RegisterModule(MTLS{}) }
@@ -23,6 +24,9 @@ type MTLS struct {
 	// Name selects the name: common_name (the default), san_uri, san_dns, san_email (the first of
 	// its kind), or fingerprint (the SHA-256 of the certificate).
 	Name string `json:"name,omitempty"`
+
+	// Place is the place of the directive in the configuration file, for errors.
+	Place string `json:"place,omitempty"`
 
 	read func(*x509.Certificate) string
 }
@@ -67,7 +71,7 @@ func (m *MTLS) Provision(caddy.Context) error {
 		m.Name = "common_name"
 	}
 	if m.read = names[m.Name]; m.read == nil {
-		return fmt.Errorf("stint_mtls: a certificate has no %q; hint: write one of %s", m.Name, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+		return service.Fault(placeOr(m.Place, "stint_mtls"), "a certificate has no "+m.Name, "write one of "+strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 	}
 	return nil
 }

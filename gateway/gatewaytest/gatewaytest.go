@@ -33,7 +33,14 @@ type Gateway struct {
 // New returns a gateway that does not run yet.
 func New(t testing.TB) *Gateway {
 	t.Helper()
-	return &Gateway{Address: testkit.Address(t), Dir: t.TempDir(), t: t}
+	dir, err := os.MkdirTemp("", "gateway")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // Caddy may still write into its storage
+		testkit.Until(t, "the folder of the test is removed", func() bool { return os.RemoveAll(dir) == nil })
+	})
+	return &Gateway{Address: testkit.Address(t), Dir: dir, t: t}
 }
 
 // Start runs Caddy with a Caddyfile until the test ends. GLOBAL in it stands for global options that

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"stint/gateway/internal/client"
 	"stint/gateway/queue"
 	"stint/gateway/queue/route"
 	"stint/gateway/service"
@@ -63,7 +64,7 @@ type Handler struct {
 	gate         *httplimit.Gate // nil: there is no service
 	err          error
 	site         route.Site
-	client       *client
+	client       *client.Finder
 	queue        *queue.Queue // nil: there is none
 	statusesHere bool         // this handler serves the status resources of the queue
 }
@@ -136,14 +137,14 @@ func (h *Handler) provision(ctx caddy.Context, self caddyhttp.MiddlewareHandler,
 		return err
 	}
 	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	client, err := h.clientOf(ctx, server)
+	clients, err := client.New(client.Options{Proxies: h.app.Config().Proxies(), Server: server, Place: h.Place, Log: ctx.Slogger()})
 	if err != nil {
 		return err
 	}
-	h.addSite(server, self, client, phase)
+	h.addSite(server, self, clients, phase)
 	failures := &logging.FailureLog{Log: ctx.Slogger(), Event: "no decision", Hint: "see the store and the limit's on_store_failure"}
 	h.options = httplimit.Options{
-		Phase: phase, Identity: identity, Client: client.find, Failed: failed,
+		Phase: phase, Identity: identity, Client: clients.Find, Failed: failed,
 		OverHeader: h.OverHeader, DegradedHeader: h.DegradedHeader, PolicyHeader: h.PolicyHeader,
 		Status: h.Status, Code: h.Code, Message: h.Message,
 		Observe: observer(server),

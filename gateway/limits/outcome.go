@@ -2,7 +2,6 @@ package limits
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
@@ -12,8 +11,6 @@ import (
 
 	"stint/limiter"
 )
-
-var errHidden = errors.New("this version of Caddy hides the trusted proxies of the server")
 
 // outcomeVar is the variable of a request with its outcome.
 const outcomeVar = "stint.outcome"

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"stint/gateway/internal/client"
 	"stint/gateway/queue"
 	"stint/gateway/queue/route"
 	"stint/httplimit"
@@ -13,7 +14,7 @@ import (
 
 // addSite makes the handler known to the queue, which sends the requests that it queued to what is behind
 // it.
-func (h *Handler) addSite(server *caddyhttp.Server, self caddyhttp.MiddlewareHandler, c *client, phase rule.Phase) {
+func (h *Handler) addSite(server *caddyhttp.Server, self caddyhttp.MiddlewareHandler, c *client.Finder, phase rule.Phase) {
 	h.client, h.site = c, route.Site{Domain: h.Domain, Name: "stint", Server: server, Handler: self}
 	if phase == httplimit.Early {
 		h.site.Name = "stint_early"
@@ -45,7 +46,7 @@ func (h *Handler) serveStatus(w http.ResponseWriter, r *http.Request) {
 	if name := identity(r); name != "" {
 		client = queue.Identified(name)
 	} else {
-		addr, _ := h.client.find(r)
+		addr, _ := h.client.Find(r)
 		client = queue.Anonymous(addr)
 	}
 	h.queue.ServeStatus(w, r, client)

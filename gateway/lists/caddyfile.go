@@ -1,12 +1,15 @@
 package lists
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"stint/gateway/service"
 )
 
 // The lists come before redirects, rewrites, limits and authentication, whatever order the packages
@@ -58,12 +61,13 @@ var (
 func (h *handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	directive := d.Val()
+	h.Place = service.Place(d)
 	h.Files = append(h.Files, d.RemainingArgs()...)
 	if len(h.Files) == 0 {
-		return d.Errf("%s without a file; hint: name files with one network a line, such as %s allow.txt", directive, directive)
+		return service.Fault(service.Place(d), directive+" without a file", "name files with one network a line, such as "+directive+" allow.txt")
 	}
 	if d.NextBlock(0) {
-		return d.Errf("%s has no option %s; hint: write networks into a file and name it on the line of %s", directive, d.Val(), directive)
+		return service.Fault(service.Place(d), fmt.Sprintf("%s has no option %s", directive, d.Val()), "write networks into a file and name it on the line of "+directive)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package lists
 import (
 	"errors"
 	"net/http"
-	"net/netip"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
@@ -11,6 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"stint"
+	"stint/gateway/internal/client"
+	"stint/gateway/service"
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/response"
@@ -53,7 +54,7 @@ func (d *Deny) Provision(ctx caddy.Context) error { return d.provision(ctx, fals
 
 // ServeHTTP passes a request on if its client is in a list.
 func (o *Only) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if in, _ := o.find(r); in == nil {
+	if o.find(r) == nil {
 		return o.refuse(w, r, "stint_only")
 	}
 	return next.ServeHTTP(w, r)
@@ -61,16 +62,10 @@ func (o *Only) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 
 // ServeHTTP passes a request on if its client is in no list.
 func (d *Deny) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if in, _ := d.find(r); in != nil {
+	if in := d.find(r); in != nil {
 		return d.refuse(w, r, in.path)
 	}
 	return next.ServeHTTP(w, r)
-}
-
-// ClientFinder finds the address of the client of a request behind trusted proxies. The app stint
-// implements it. The result is invalid if the client is unknown.
-type ClientFinder interface {
-	Client(r *http.Request) netip.Addr
 }
 
 // handler is what stint_only and stint_deny share.
@@ -79,15 +74,21 @@ type handler struct {
 	// Lines that begin with # are comments. Several files are one list.
 	Files []string `json:"files"`
 
+	// Place is the place of the directive in the configuration file, for errors.
+	Place string `json:"place,omitempty"`
+
 	lists   []*list
-	clients ClientFinder
+	clients *client.Finder
 	refuser *response.Refuser
 }
 
 // provision reads the files. If full is set, each must have an element.
 func (h *handler) provision(ctx caddy.Context, full bool) error {
+	if h.Place == "" {
+		h.Place = "address list"
+	}
 	if len(h.Files) == 0 {
-		return errors.New("no file of networks; hint: name at least one, such as allow.txt")
+		return service.Fault(h.Place, "no file of networks", "name at least one, such as allow.txt")
 	}
 	loaded, err := ctx.App(appName)
 	if err != nil {
@@ -97,29 +98,33 @@ func (h *handler) provision(ctx caddy.Context, full bool) error {
 	for _, file := range h.Files {
 		l, err := app.use(file, full)
 		if err != nil {
-			return err
+			return explain(err)
 		}
 		h.lists = append(h.lists, l)
 	}
-	h.clients = peers{}
-	if configured, err := ctx.AppIfConfigured("stint"); err == nil {
-		if clients, ok := configured.(ClientFinder); ok {
-			h.clients = clients
-		}
-	}
 	h.refuser = response.NewRefuser(response.RefusalText{})
-	return nil
+	options := client.Options{Place: h.Place, Log: ctx.Slogger()}
+	options.Server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if _, err := ctx.AppIfConfigured(service.Name); !errors.Is(err, caddy.ErrNotConfigured) {
+		running, err := service.Running(ctx)
+		if err != nil {
+			return err
+		}
+		options.Proxies = running.Config().Proxies()
+	}
+	h.clients, err = client.New(options)
+	return err
 }
 
 // find returns the list that has the client of a request; nil for none.
-func (h *handler) find(r *http.Request) (in *list, client netip.Addr) {
-	client = h.clients.Client(r)
+func (h *handler) find(r *http.Request) *list {
+	addr, _ := h.clients.Find(r)
 	for _, l := range h.lists {
-		if l.holds(client) {
-			return l, client
+		if l.holds(addr) {
+			return l
 		}
 	}
-	return nil, client
+	return nil
 }
 
 // refuse answers a request with 403, as Stint's deny lists do, and adds the name of what refused it to
@@ -145,20 +150,4 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, by string) erro
 	}
 	_, _ = w.Write(refusal.Body) // an error means that the client has disconnected
 	return nil
-}
-
-// peers finds clients without the app stint: the peer or, where Caddy reads the forwarded header from
-// the right (trusted_proxies_strict), the address that it found.
-type peers struct{}
-
-// Client implements ClientFinder.
-func (peers) Client(r *http.Request) netip.Addr {
-	ctx := r.Context()
-	trusted, _ := caddyhttp.GetVar(ctx, caddyhttp.TrustedProxyVarKey).(bool)
-	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if trusted && server != nil && server.TrustedProxiesStrict > 0 {
-		found, _ := caddyhttp.GetVar(ctx, caddyhttp.ClientIPVarKey).(string)
-		return web.PeerAddr(found)
-	}
-	return web.PeerAddr(r.RemoteAddr)
 }

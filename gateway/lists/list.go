@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stint/gateway/service"
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -109,4 +110,12 @@ func faultOf(err error) error {
 		f.problem += fmt.Sprintf(" (and %d more faults)", more)
 	}
 	return f
+}
+
+// explain returns the error of a configuration with a list that cannot be read.
+func explain(err error) error {
+	if f, ok := errors.AsType[*fault](err); ok {
+		return service.Fault(rule.Place(f.file, f.line), f.problem, f.hint)
+	}
+	return err
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"stint/gateway/service"
 )
 
 var _ caddyfile.Unmarshaler = (*Permission)(nil)
@@ -19,8 +21,9 @@ var _ caddyfile.Unmarshaler = (*Permission)(nil)
 //	}
 func (p *Permission) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
+	p.Place = service.Place(d)
 	if d.NextArg() {
-		return d.Errf("permission stint has no argument %s; hint: write suffixes %s in its block", d.Val(), d.Val())
+		return service.Fault(service.Place(d), "permission stint has no argument "+d.Val(), "write suffixes "+d.Val()+" in its block")
 	}
 	for d.NextBlock(0) {
 		word, args := d.Val(), d.RemainingArgs()
@@ -28,14 +31,14 @@ func (p *Permission) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		switch word {
 		case "suffixes":
 			if p.Suffixes = append(p.Suffixes, args...); len(args) == 0 {
-				err = d.Err("suffixes without a domain; hint: write suffixes example.com")
+				err = service.Fault(service.Place(d), "suffixes without a domain", "write suffixes example.com")
 			}
 		case "total":
 			p.Total, err = rate(d, word, args)
 		case "per_domain":
 			p.PerDomain, err = rate(d, word, args)
 		default:
-			err = d.Errf("permission stint has no option %s; hint: it has suffixes, total, per_domain", word)
+			err = service.Fault(service.Place(d), "permission stint has no option "+word, "it has suffixes, total, per_domain")
 		}
 		if err != nil {
 			return err
@@ -53,5 +56,5 @@ func rate(d *caddyfile.Dispenser, word string, args []string) (Rate, error) {
 			return Rate{uint32(number), caddy.Duration(period)}, nil
 		}
 	}
-	return Rate{}, d.Errf("%s needs a number from 1 and a period from 1s; hint: write %s 100 1h", word, word)
+	return Rate{}, service.Fault(service.Place(d), word+" needs a number from 1 and a period from 1s", "write "+word+" 100 1h")
 }

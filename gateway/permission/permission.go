@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"stint"
+	"stint/gateway/service"
 	"stint/store/memory"
 )
 
@@ -38,6 +39,9 @@ type Permission struct {
 	// PerDomain limits the certificates of a registered domain, such as example.co.uk, with all its
 	// subdomains; the zero Rate means 50 in any 7 days, which Let's Encrypt allows.
 	PerDomain Rate `json:"per_domain,omitzero"`
+
+	// Place is the place of the directive in the configuration file, for errors.
+	Place string `json:"place,omitempty"`
 
 	suffixes         []string // in lower case and ASCII, with a dot before each
 	total, perDomain *stint.Limit
@@ -66,18 +70,21 @@ const day = 24 * time.Hour
 
 // Provision checks the limits.
 func (p *Permission) Provision(ctx caddy.Context) error {
+	if p.Place == "" {
+		p.Place = "tls.permission.stint"
+	}
 	for _, suffix := range p.Suffixes {
 		ascii, err := idna.Lookup.ToASCII(strings.Trim(suffix, "."))
 		if err != nil || ascii == "" {
-			return fmt.Errorf("tls.permission.stint: the suffix %q is no domain; hint: write it such as example.com", suffix)
+			return service.Fault(p.Place, fmt.Sprintf("the suffix %q is no domain", suffix), "write it such as example.com")
 		}
 		p.suffixes = append(p.suffixes, "."+ascii)
 	}
 	var err error
-	if p.total, err = p.Total.limit("total", Rate{300, caddy.Duration(3 * time.Hour)}); err != nil {
+	if p.total, err = p.Total.limit(p.Place, "total", Rate{300, caddy.Duration(3 * time.Hour)}); err != nil {
 		return err
 	}
-	if p.perDomain, err = p.PerDomain.limit("per_domain", Rate{50, caddy.Duration(7 * day)}); err != nil {
+	if p.perDomain, err = p.PerDomain.limit(p.Place, "per_domain", Rate{50, caddy.Duration(7 * day)}); err != nil {
 		return err
 	}
 	kept, _, err := pool.LoadOrNew(poolKey, func() (caddy.Destructor, error) { return newCounts(), nil })
@@ -93,13 +100,13 @@ func (p *Permission) Provision(ctx caddy.Context) error {
 }
 
 // limit returns the limit of a rate, which counts exactly in any period.
-func (r Rate) limit(option string, unless Rate) (*stint.Limit, error) {
+func (r Rate) limit(place, option string, unless Rate) (*stint.Limit, error) {
 	if r == (Rate{}) {
 		r = unless
 	}
 	limit, err := stint.NewLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: r.Certificates, Per: time.Duration(r.Per)})
 	if err != nil {
-		return nil, fmt.Errorf("tls.permission.stint: %s: %w; hint: write a number and a period, such as %s 100 1h", option, err, option)
+		return nil, service.Fault(place, option+": "+err.Error(), "write a number and a period, such as "+option+" 100 1h")
 	}
 	return limit, nil
 }

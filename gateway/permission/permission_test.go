@@ -33,9 +33,9 @@ func provisioned(t *testing.T, p *Permission) *Permission {
 		p.suffixes = append(p.suffixes, "."+suffix)
 	}
 	var err error
-	p.total, err = p.Total.limit("total", Rate{300, caddy.Duration(3 * time.Hour)})
+	p.total, err = p.Total.limit("x", "total", Rate{300, caddy.Duration(3 * time.Hour)})
 	testkit.Must(t, err)
-	p.perDomain, err = p.PerDomain.limit("per_domain", Rate{50, caddy.Duration(7 * day)})
+	p.perDomain, err = p.PerDomain.limit("x", "per_domain", Rate{50, caddy.Duration(7 * day)})
 	testkit.Must(t, err)
 	return p
 }
@@ -180,13 +180,13 @@ func TestHandshakes(t *testing.T) {
 func TestFaults(t *testing.T) {
 	g := gatewaytest.New(t)
 	for block, want := range map[string]string{
-		"{\ncolour red\n}":       "permission stint has no option colour; hint: it has suffixes, total, per_domain, at Caddyfile:",
-		"x":                      "permission stint has no argument x; hint: write suffixes x in its block, at Caddyfile:",
-		"{\nsuffixes\n}":         "suffixes without a domain; hint: write suffixes example.com, at Caddyfile:",
-		"{\ntotal many 1h\n}":    "total needs a number from 1 and a period from 1s; hint: write total 100 1h, at Caddyfile:",
-		"{\nper_domain 5\n}":     "per_domain needs a number from 1 and a period from 1s; hint: write per_domain 100 1h, at Caddyfile:",
-		"{\ntotal 5 10000d\n}":   "tls.permission.stint: total: ",
-		"{\nsuffixes \"a b\"\n}": `tls.permission.stint: the suffix "a b" is no domain; hint: write it such as example.com`,
+		"{\ncolour red\n}":       "permission stint has no option colour; hint: it has suffixes, total, per_domain",
+		"x":                      "permission stint has no argument x; hint: write suffixes x in its block",
+		"{\nsuffixes\n}":         "suffixes without a domain; hint: write suffixes example.com",
+		"{\ntotal many 1h\n}":    "total needs a number from 1 and a period from 1s; hint: write total 100 1h",
+		"{\nper_domain 5\n}":     "per_domain needs a number from 1 and a period from 1s; hint: write per_domain 100 1h",
+		"{\ntotal 5 10000d\n}":   "total: ",
+		"{\nsuffixes \"a b\"\n}": `the suffix "a b" is no domain; hint: write it such as example.com`,
 	} {
 		err := g.Check("{\nGLOBAL\non_demand_tls {\npermission stint " + block + "\n}\n}\nhttps://:8443 {\ntls internal {\non_demand\n}\n}")
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -210,7 +210,7 @@ func TestAdapt(t *testing.T) {
 		}
 	}
 	testkit.Must(t, json.Unmarshal(adapted, &got))
-	want := `{"module":"stint","per_domain":{"certificates":5,"per":86400000000000},"suffixes":["example.com","example.org"],"total":{"certificates":100,"per":3600000000000}}`
+	want := `{"module":"stint","per_domain":{"certificates":5,"per":86400000000000},"place":"Caddyfile:3","suffixes":["example.com","example.org"],"total":{"certificates":100,"per":3600000000000}}`
 	if is := string(got.Apps.TLS.Automation.OnDemand.Permission); is != want {
 		t.Errorf("%s\nwant %s", is, want)
 	}
