@@ -59,7 +59,7 @@ func parseOne(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if err := p.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
-	return route(h, matcher, caddy.ModuleMap{name: h.JSON(p)}), nil
+	return route(matcher, caddy.ModuleMap{name: h.JSON(p)}), nil
 }
 
 // parseAny reads stint_auth, whose client needs to satisfy one of several providers:
@@ -98,11 +98,11 @@ func parseAny(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if len(all) == 0 {
 		return nil, service.Fault(service.Place(h.Dispenser), "stint_auth without a provider, so it would refuse everybody", "write stint_keys, stint_jwt or stint_mtls into its block")
 	}
-	return route(h, matcher, all), nil
+	return route(matcher, all), nil
 }
 
 // route returns a route that authenticates by one of some providers, and then forwards the identity.
-func route(h httpcaddyfile.Helper, matcher caddy.ModuleMap, providers caddy.ModuleMap) []httpcaddyfile.ConfigValue {
+func route(matcher, providers caddy.ModuleMap) []httpcaddyfile.ConfigValue {
 	r := caddyhttp.Route{HandlersRaw: []json.RawMessage{
 		caddyconfig.JSONModuleObject(caddyauth.Authentication{ProvidersRaw: providers}, "handler", "authentication", nil),
 		caddyconfig.JSONModuleObject(new(User), "handler", "stint_user", nil),

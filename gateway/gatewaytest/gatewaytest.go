@@ -136,15 +136,16 @@ func (g *Gateway) Get(path string, fields ...string) Reply {
 // a connection that it has not accepted before a reload.
 func (g *Gateway) Do(client *http.Client, r *http.Request) Reply {
 	g.t.Helper()
-	const tries = 5
-	resp, err := client.Do(r)
-	for n := 1; err != nil && n < tries; n++ {
-		resp, err = client.Do(r)
+	var failure error
+	for range 5 {
+		resp, err := client.Do(r)
+		if err == nil {
+			return ReplyOf(g.t, resp)
+		}
+		failure = err
 	}
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return ReplyOf(g.t, resp)
+	g.t.Fatal(failure)
+	return Reply{}
 }
 
 // ReplyOf reads the answer to a request.

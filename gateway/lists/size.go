@@ -43,8 +43,8 @@ func pointedTo(v reflect.Value) (size int) {
 		if v.Type() == reflect.TypeFor[netip.Addr]() {
 			return 0 // points to its zone, which all addresses share
 		}
-		for i := range v.NumField() {
-			size += pointedTo(v.Field(i))
+		for _, field := range v.Fields() {
+			size += pointedTo(field)
 		}
 	case reflect.String:
 		size = v.Len()
