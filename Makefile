@@ -16,7 +16,7 @@ GOTESTFLAGS ?=
 # Which benchmarks `make bench` runs.
 BENCH ?= .
 
-.PHONY: run demo test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test long \
+.PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test long \
 	examples vet-systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
@@ -24,6 +24,9 @@ run: ## start the service with the example configuration
 
 demo: ## three nodes on one Redis with leases, load, one of them killed: does the limit hold?
 	go run ./examples/demo
+
+gateway: ## start the gateway on https://127.0.0.1:8443 with a page, an upstream, a key and a list
+	scripts/gateway.sh
 
 test: deps fmt-check lint vet-systems unit race unit-servers fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
 
