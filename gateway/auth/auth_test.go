@@ -95,7 +95,7 @@ func echo(t *testing.T) (address string) {
 		names := "identity"
 		for name, values := range r.Header {
 			folded := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
-			if folded == "x-stint-identity" || folded == "x-who" || folded == "remote-user" || folded == "x-api-key" || folded == "authorization" {
+			if folded == "x-stint-identity" || folded == "stint-identity" || folded == "remote-user" || folded == "x-api-key" || folded == "authorization" {
 				names += fmt.Sprintf(" %s=%s", name, strings.Join(values, "|"))
 			}
 		}
@@ -250,7 +250,7 @@ http://ADDRESS {
 	forged := []string{
 		"X-Stint-Identity", "mallory", "x-stint-identity", "mallory", "X-STINT-IDENTITY", "mallory",
 		"X_Stint_Identity", "mallory", "x.stint.identity", "mallory", "X-Stint_Identity", "mallory",
-		"Remote-User", "mallory", "remote_user", "mallory",
+		"Remote-User", "mallory", "remote_user", "mallory", "Stint-Identity", "mallory",
 	}
 	for name, tt := range map[string]struct {
 		path   string

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"stint/gateway/queue"
 	"stint/gateway/service"
 )
 
@@ -21,7 +22,8 @@ const DefaultHeader = "X-Stint-Identity"
 
 // Identity removes the headers of identities that a client sent, whatever the outcome of
 // authentication, before any other handler of the site reads the request. It removes every name that
-// a server might read as the same: another case, or _ or . instead of -. Handlers after
+// a server might read as the same: another case, or _ or . instead of -. It removes the signed header
+// of the queue, too. Handlers after
 // authentication then set the header, see [User]. Without Identity no header is ever set.
 //
 // It is the directive stint_identity.
@@ -67,7 +69,7 @@ func (i *Identity) Provision(caddy.Context) error {
 	if i.Header == "" {
 		i.Header = DefaultHeader
 	}
-	i.folded = []string{fold(i.Header)}
+	i.folded = []string{fold(i.Header), fold(queue.IdentityHeader)}
 	if i.ForwardAuth != "" {
 		i.folded = append(i.folded, fold(i.ForwardAuth))
 	}
@@ -76,7 +78,7 @@ func (i *Identity) Provision(caddy.Context) error {
 			return i.fault(fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -, such as "+DefaultHeader)
 		}
 	}
-	if len(i.folded) == 2 && i.folded[0] == i.folded[1] {
+	if i.ForwardAuth != "" && fold(i.ForwardAuth) == fold(i.Header) {
 		return i.fault(i.Header+" is the header of forward_auth and that for the upstream", "give the upstream another name")
 	}
 	return nil
