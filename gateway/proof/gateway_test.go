@@ -1,0 +1,255 @@
+package proof_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"stint/internal/testkit"
+)
+
+var long = flag.Bool("proof.long", false, "streams of a minute, an upload of 2 GiB")
+
+// binary is the path of stint-gateway, built once for all tests.
+var binary string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "stint-gateway")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "stint-gateway")
+		if out, err := exec.Command("go", "build", "-o", binary, "stint/gateway/cmd/stint-gateway").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// A gateway is a running process of stint-gateway.
+type gateway struct {
+	http, https string // addresses
+	process     *os.Process
+	log         *buffer
+	root        *x509.CertPool // of its internal authority
+	rootFile    string
+}
+
+// both runs a test through the gateway with limits and through bare Caddy. site is the text of a site
+// block; %[1]s is the place of our directives.
+func both(t *testing.T, site string, test func(t *testing.T, g *gateway)) {
+	t.Helper()
+	t.Run("stint", func(t *testing.T) { test(t, start(t, site, true)) })
+	t.Run("bare", func(t *testing.T) { test(t, start(t, site, false)) })
+}
+
+// ample never denies. The header x-deny has a limit that denies its second request.
+const ample = `
+domain: proof
+descriptors:
+  - key: remote_address
+    rate_limit: {requests: 1000000, per: 1s, algorithm: token_bucket}
+  - key: deny
+    rate_limit: {requests: 1, per: 1h}
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+    - actions: [{request_headers: {header_name: x-deny, descriptor_key: deny}}]
+`
+
+// start starts the gateway with one site at two addresses: http and https with a certificate of the
+// internal authority. Without limits it is bare Caddy: our directives and our option are left out.
+func start(t testing.TB, site string, limits bool) *gateway {
+	t.Helper()
+	return startAs(t, site, limits, "memory", ample)
+}
+
+func startAs(t testing.TB, site string, limits bool, store, rules string) *gateway {
+	t.Helper()
+	dir := t.TempDir()
+	g := &gateway{http: freeAddress(t), https: freeAddress(t), log: new(buffer)}
+	option, directives := "", ""
+	if limits {
+		option = fmt.Sprintf("stint {\n\t\trules %s/rules.yaml\n\t\tstore %s\n\t}", dir, store)
+		directives = "stint_early proof\n\tstint proof"
+	}
+	httpPort, httpsPort := port(g.http), port(g.https)
+	file := fmt.Sprintf(`{
+	admin off
+	persist_config off
+	skip_install_trust
+	storage file_system %[1]s/storage
+	http_port %[2]s
+	https_port %[3]s
+	auto_https disable_redirects
+	%[4]s
+}
+
+http://localhost:%[2]s, https://localhost:%[3]s, http://127.0.0.1:%[2]s {
+	tls internal
+	%[5]s
+}
+`, dir, httpPort, httpsPort, option, fmt.Sprintf(site, directives))
+	file = strings.Replace(file, ", http://127.0.0.1:"+httpPort, "", 1)
+	path := filepath.Join(dir, "Caddyfile")
+	testkit.Must(t, os.WriteFile(path, []byte(file), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(rules), 0o600))
+	cmd := exec.Command(binary, "run", "--config", path)
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	cmd.Stdout, cmd.Stderr = g.log, g.log
+	testkit.Must(t, cmd.Start())
+	g.process = cmd.Process
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		stuck := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		stuck.Stop()
+		if t.Failed() {
+			t.Logf("%s\n%s", file, g.log)
+		}
+	})
+	g.rootFile = filepath.Join(dir, "storage/pki/authorities/local/root.crt")
+	g.ready(t)
+	return g
+}
+
+// ready waits until both addresses answer, at most 20 s.
+func (g *gateway) ready(t testing.TB) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		root, err := os.ReadFile(g.rootFile)
+		if err == nil {
+			g.root = x509.NewCertPool()
+			g.root.AppendCertsFromPEM(root)
+			var c *tls.Conn
+			if c, err = tls.Dial("tcp", g.https, g.tls()); err == nil {
+				c.Close()
+				var plain net.Conn
+				if plain, err = net.Dial("tcp", g.http); err == nil {
+					plain.Close()
+					return
+				}
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the gateway does not answer: %v\n%s", err, g.log)
+		}
+		time.Sleep(20 * time.Millisecond) // polls another process
+	}
+}
+
+// tls returns the client's side: it trusts the internal authority alone.
+func (g *gateway) tls() *tls.Config { return &tls.Config{RootCAs: g.root, ServerName: "localhost"} }
+
+// url returns the https address of a path.
+func (g *gateway) url(path string) string { return "https://localhost:" + port(g.https) + path }
+
+// client returns a client of HTTP/1.1 or 2 over TLS.
+func (g *gateway) client(t testing.TB, version int) *http.Client {
+	transport := &http.Transport{TLSClientConfig: g.tls(), ForceAttemptHTTP2: version == 2}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 5 * time.Minute}
+}
+
+// rss returns the resident memory of the process in bytes.
+func (g *gateway) rss(t testing.TB) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.process.Pid))
+	testkit.Must(t, err)
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
+			n, err := strconv.ParseInt(fields[1], 10, 64)
+			testkit.Must(t, err)
+			return n << 10
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}
+
+// cpu returns the processor time of a process.
+func cpu(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	testkit.Must(t, err)
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks int64
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(f, 10, 64)
+		testkit.Must(t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func port(address string) string {
+	_, p, _ := net.SplitHostPort(address)
+	return p
+}
+
+// A buffer is the output of a process.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// exchange writes raw bytes to a connection and returns everything that comes back until the other
+// side closes it or says nothing for a second.
+func exchange(t testing.TB, address, text string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	testkit.Must(t, err)
+	defer c.Close()
+	testkit.Must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	_, _ = io.WriteString(c, text) // the server may close early
+	var all bytes.Buffer
+	r := bufio.NewReader(c)
+	for {
+		testkit.Must(t, c.SetReadDeadline(time.Now().Add(time.Second)))
+		b, err := r.ReadByte()
+		if err != nil {
+			return all.String()
+		}
+		all.WriteByte(b)
+	}
+}
