@@ -50,6 +50,7 @@ func TestMain(m *testing.M) {
 type gateway struct {
 	http, https string // addresses
 	process     *os.Process
+	ended       chan struct{} // closed when the process ended
 	log         *buffer
 	root        *x509.CertPool // of its internal authority
 	rootFile    string
@@ -105,12 +106,11 @@ func startAs(t testing.TB, site string, limits bool, store, rules string) *gatew
 	%[4]s
 }
 
-http://localhost:%[2]s, https://localhost:%[3]s, http://127.0.0.1:%[2]s {
+http://localhost:%[2]s, https://localhost:%[3]s {
 	tls internal
 	%[5]s
 }
 `, dir, httpPort, httpsPort, option, fmt.Sprintf(site, directives))
-	file = strings.Replace(file, ", http://127.0.0.1:"+httpPort, "", 1)
 	path := filepath.Join(dir, "Caddyfile")
 	testkit.Must(t, os.WriteFile(path, []byte(file), 0o600))
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(rules), 0o600))
@@ -119,10 +119,15 @@ http://localhost:%[2]s, https://localhost:%[3]s, http://127.0.0.1:%[2]s {
 	cmd.Stdout, cmd.Stderr = g.log, g.log
 	testkit.Must(t, cmd.Start())
 	g.process = cmd.Process
+	g.ended = make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(g.ended)
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		stuck := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait()
+		<-g.ended
 		stuck.Stop()
 		if t.Failed() {
 			t.Logf("%s\n%s", file, g.log)
@@ -151,10 +156,14 @@ func (g *gateway) ready(t testing.TB) {
 				}
 			}
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the gateway does not answer: %v\n%s", err, g.log)
+		select {
+		case <-g.ended:
+			t.Fatal("the gateway ended")
+		case <-time.After(20 * time.Millisecond): // polls another process
 		}
-		time.Sleep(20 * time.Millisecond) // polls another process
+		if time.Now().After(end) {
+			t.Fatalf("the gateway does not answer: %v", err)
+		}
 	}
 }
 
