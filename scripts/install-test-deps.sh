@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command:package
-debian="apache2:apache2-bin caddy:caddy chromium:chromium curl:curl git:git haproxy:haproxy ip:iproute2
+debian="apache2:apache2-bin caddy:caddy certutil:libnss3-tools chromium:chromium curl:curl git:git haproxy:haproxy ip:iproute2
   java:default-jre-headless nginx:nginx node:nodejs redis-server:redis-server"
 
 missing=""

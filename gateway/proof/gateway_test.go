@@ -125,10 +125,7 @@ http://localhost:%[2]s, https://localhost:%[3]s {
 		close(g.ended)
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		stuck := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-		<-g.ended
-		stuck.Stop()
+		stop(cmd.Process, g.ended)
 		if t.Failed() {
 			t.Logf("%s\n%s", file, g.log)
 		}
@@ -136,6 +133,14 @@ http://localhost:%[2]s, https://localhost:%[3]s {
 	g.rootFile = filepath.Join(dir, "storage/pki/authorities/local/root.crt")
 	g.ready(t)
 	return g
+}
+
+// stop ends a process, after 20 s by force.
+func stop(p *os.Process, ended <-chan struct{}) {
+	_ = p.Signal(syscall.SIGTERM)
+	stuck := time.AfterFunc(20*time.Second, func() { _ = p.Kill() })
+	<-ended
+	stuck.Stop()
 }
 
 // ready waits until both addresses answer, at most 20 s.
