@@ -86,7 +86,7 @@ func TestComingFromNginx(t *testing.T) {
 		}
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			servers := map[string]string{"nginx": runNginx(t, parts["nginx"]), "stint-gateway": runConverted(t, parts)}
+			servers := map[string]string{"nginx": nginxAt(t, parts["nginx"]), "stint-gateway": runConverted(t, parts)}
 			var wait sync.WaitGroup
 			for name, address := range servers {
 				wait.Go(func() { playRounds(t, name, address, rounds) })
@@ -164,14 +164,21 @@ func (c call) send(address string) string {
 	return fmt.Sprint(answer.StatusCode)
 }
 
-// runNginx starts nginx with the servers of a section and returns its address.
-func runNginx(t testing.TB, servers string) string {
+// nginxAt starts nginx with the servers of a section and returns its address.
+func nginxAt(t testing.TB, servers string) string {
+	address, _ := runNginx(t, "worker_processes 2;", servers)
+	return address
+}
+
+// runNginx starts nginx and returns its address and its process.
+func runNginx(t testing.TB, processes, servers string) (address string, pid int) {
 	t.Helper()
-	dir, address := t.TempDir(), freeAddress(t)
+	dir := t.TempDir()
+	address = freeAddress(t)
 	testkit.Must(t, os.Chmod(dir, 0o755)) // for its workers
 	servers = strings.Replace(servers, "listen 80;", "listen "+address+";", 1)
 	config := fmt.Sprintf(`daemon off;
-worker_processes 2;
+%[3]s
 pid %[1]s/pid;
 error_log stderr;
 events { worker_connections 512; }
@@ -183,11 +190,12 @@ http {
     uwsgi_temp_path %[1]s/uwsgi;
     scgi_temp_path %[1]s/scgi;
 %[2]s}
-`, dir, servers)
+`, dir, servers, processes)
 	path := filepath.Join(dir, "nginx.conf")
 	testkit.Must(t, os.WriteFile(path, []byte(config), 0o600))
-	await(t, address, run(t, exec.Command("nginx", "-e", "stderr", "-p", dir, "-c", path), config))
-	return address
+	cmd := exec.Command("nginx", "-e", "stderr", "-p", dir, "-c", path)
+	await(t, address, run(t, cmd, config))
+	return address, cmd.Process.Pid
 }
 
 // runConverted starts stint-gateway with the Caddyfile and the rules of a section.
