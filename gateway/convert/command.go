@@ -72,10 +72,8 @@ func (f Files) Convert(out, notes io.Writer) error {
 	if f.Output == "" {
 		f.Output = f.Caddyfile + ".stint"
 	}
-	named := f.Rules
 	if f.Rules == "" {
-		named = "rules"
-		f.Rules = filepath.Join(filepath.Dir(f.Output), named)
+		f.Rules = filepath.Join(filepath.Dir(f.Output), "rules")
 	}
 	text, err := os.ReadFile(f.Caddyfile)
 	if err != nil {
@@ -86,7 +84,7 @@ func (f Files) Convert(out, notes io.Writer) error {
 			return fmt.Errorf("%s exists; remove it, or choose other places with --output and --rules", path)
 		}
 	}
-	result, err := Convert(Source{Text: text, File: f.Caddyfile, Rules: named, Store: f.Store})
+	result, err := Convert(Source{Text: text, File: f.Caddyfile, Rules: f.Rules, Store: f.Store})
 	if err != nil {
 		return err
 	}

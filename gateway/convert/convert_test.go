@@ -66,7 +66,7 @@ func TestNothingHalf(t *testing.T) {
 	dir := t.TempDir()
 	files := convert.Files{Caddyfile: filepath.Join(dir, "Caddyfile"), Store: "memory"}
 	for _, text := range []string{
-		":1 {\n\trate_limit {\n\t\tzone a {\n\t\t\tevents 1\n\t\t}\n\t}\n}\n",                                 // no window
+		":1 {\n\trate_limit {\n\t\tzone a {\n\t\t\tevents 1\n\t\t}\n\t}\n}\n",                                  // no window
 		":1 {\n\tunknown_word\n\trate_limit {\n\t\tzone a {\n\t\t\tevents 1\n\t\t\twindow 1s\n\t\t}\n\t}\n}\n", // Caddy refuses it
 	} {
 		testkit.Must(t, os.WriteFile(files.Caddyfile, []byte(text), 0o600))

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,8 +74,6 @@ func converted(t *testing.T, text []byte) *caddyhttp.Server {
 	testkit.Must(t, files.Convert(&out, &notes))
 	made, err := os.ReadFile(files.Caddyfile + ".stint")
 	testkit.Must(t, err)
-	made = []byte(strings.Replace(string(made), "rules rules", "rules "+filepath.Join(dir, "rules"), 1))
-
 	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt(made, map[string]any{"filename": files.Caddyfile})
 	testkit.Must(t, err)
 	var config caddy.Config
@@ -145,6 +144,43 @@ func TestOverlappingZones(t *testing.T) {
 	if differ == 0 {
 		t.Error("no verdict differs: the trace does not show the difference")
 	}
+}
+
+// A key costs less memory than with caddy-ratelimit, however many events its zone has.
+func TestMemory(t *testing.T) {
+	file, err := os.ReadFile("testdata/traces/memory.txt")
+	testkit.Must(t, err)
+	for line := range strings.Lines(string(file)) {
+		var events, theirs int64
+		_, err := fmt.Sscan(line, &events, &theirs)
+		testkit.Must(t, err)
+		server := converted(t, fmt.Appendf(nil, "{\n\tadmin off\n}\nhttp://:8080 {\n\trate_limit {\n\t\tzone m {\n\t\t\tkey {header.X-User}\n\t\t\tevents %d\n\t\t\twindow 1h\n\t\t}\n\t}\n\trespond ok\n}\n", events))
+		send := func(name string, keys int64) {
+			for i := range keys {
+				r := recorded{method: http.MethodGet, target: "/", client: "192.0.2.1", user: fmt.Sprint(name, i), id: "-"}
+				w := httptest.NewRecorder()
+				if server.ServeHTTP(w, r.request()); w.Code != http.StatusOK {
+					t.Fatal(w.Code)
+				}
+			}
+		}
+		const keys = 1000
+		send("first", keys) // what the first requests allocate once
+		before := heap()
+		send("key", keys)
+		ours := (heap() - before) / keys
+		t.Logf("events %d: %d bytes a key, caddy-ratelimit %d", events, ours, theirs)
+		if ours >= theirs || ours > 1000 {
+			t.Errorf("events %d: %d bytes a key, caddy-ratelimit %d", events, ours, theirs)
+		}
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // A model is the times of admitted requests, by zone and key, of overlapping_zones.caddyfile.

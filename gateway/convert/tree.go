@@ -88,9 +88,3 @@ func (n *node) each(use func(*node) bool) {
 
 // isOptions reports whether the node is the block of global options.
 func (n *node) isOptions() bool { return n.braces && len(n.words) == 0 }
-
-// isSnippet reports whether the node defines a snippet.
-func (n *node) isSnippet() bool {
-	name := n.word(0)
-	return n.braces && len(n.words) == 1 && len(name) > 2 && name[0] == '(' && name[len(name)-1] == ')'
-}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 		binary = filepath.Join(dir, "stint-gateway")
 		if out, err := exec.Command("go", "build", "-o", binary, "stint/gateway/cmd/stint-gateway").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%v\n%s", err, out)

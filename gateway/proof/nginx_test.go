@@ -122,7 +122,7 @@ func fenced(section string) map[string]string {
 
 func playRounds(t *testing.T, name, address string, rounds []round) {
 	for i, r := range rounds {
-		time.Sleep(r.after)
+		time.Sleep(r.after) // both servers count real time
 		got := make([]string, len(r.calls))
 		var wait sync.WaitGroup
 		for j, c := range r.calls {

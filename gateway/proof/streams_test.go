@@ -235,7 +235,7 @@ func TestSlow(t *testing.T) {
 		for range parts {
 			_, _ = io.WriteString(w, strings.Repeat("x", 1000))
 			w.(http.Flusher).Flush()
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // and a slow body
 		}
 		_ = r
 	})
