@@ -93,8 +93,8 @@ func (h *handler) enqueue(w http.ResponseWriter, r *http.Request, s *scratch, i 
 	if !v.Held {
 		e.RetryAfter = a.RetryAfter
 	}
-	if s.Earlier != nil {
-		e.Descriptors = append(slices.Clone(s.outer.Descriptors()), e.Descriptors...)
+	if s.same != nil {
+		e.Descriptors = append(slices.Clone(s.same.Descriptors()), e.Descriptors...)
 	}
 	err := h.options.Queue.Accept(w, r, e)
 	full := errors.Is(err, ErrQueueFull)

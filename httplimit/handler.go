@@ -42,9 +42,10 @@ type handler struct {
 type scratch struct {
 	request.Scratch
 	attributes attributes
-	domain     string   // the domain of its handler
+	handler    *handler // whose memory it is now
 	denied     bool     // the denial has begun
 	outer      *scratch // of the middleware of the phase Early around this one; nil: there is none
+	same       *scratch // of that with the same domain; nil: there is none
 	caller     caller
 	place      *line.Place // in a line; nil: it does not wait
 	blocked    blocked     // the limit that holds the request
@@ -136,7 +137,7 @@ func (h *handler) observe(r *http.Request, s *scratch, pass bool) {
 
 // release puts the memory of a request into the pool.
 func (h *handler) release(s *scratch) {
-	s.attributes, s.caller, s.outer = attributes{}, caller{}, nil
+	s.attributes, s.caller, s.outer, s.same = attributes{}, caller{}, nil, nil
 	s.Clear()
 	h.pool.Put(s)
 }
@@ -186,8 +187,8 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 			h.report(r, err)
 		}
 		if left <= 0 {
-			if s.Earlier != nil {
-				s.policies = append(s.policies, s.outer.policies...)
+			if s.same != nil {
+				s.policies = append(s.policies, s.same.policies...)
 			}
 			s.fields.Answer(s.policies, -1, h.options.Reset)
 			s.fields.Put(w.Header())

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"stint/limiter"
-	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -54,19 +53,19 @@ func withEarlier(r *http.Request, s *scratch) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), earlierKey{}, s))
 }
 
-// findEarlier finds the verdict of the phase Early of the same domain.
+// findEarlier finds the earlier decisions about the request, and among them that of the same domain.
 func (h *handler) findEarlier(r *http.Request, s *scratch) {
 	s.policies, s.denied = s.policies[:0], false
-	if s.domain = h.domain; h.domain == "" {
+	if s.handler = h; h.domain == "" {
 		return
 	}
-	outer, _ := r.Context().Value(earlierKey{}).(*scratch)
-	if s.outer = outer; h.options.Phase == Early {
+	s.outer, _ = r.Context().Value(earlierKey{}).(*scratch)
+	if h.options.Phase == Early {
 		return
 	}
-	for ; outer != nil; outer = outer.outer {
-		if outer.domain == h.domain {
-			s.outer, s.Earlier = outer, &outer.Verdict
+	for outer := s.outer; outer != nil; outer = outer.outer {
+		if outer.handler.domain == h.domain {
+			s.same, s.Earlier = outer, &outer.Verdict
 			return
 		}
 	}
@@ -83,14 +82,10 @@ func (h *handler) denies(r *http.Request, s *scratch) {
 	h.undoEarlier(r, s)
 }
 
-// undoEarlier gives back what the phase Early took.
+// undoEarlier gives back what the middlewares of the phase Early took, of any domain, as this one
+// denies the request.
 func (h *handler) undoEarlier(r *http.Request, s *scratch) {
-	if s.Earlier == nil {
-		return
-	}
-	undo, cancel := response.Afterwards(r.Context())
-	defer cancel()
-	if err := h.limiter.Undo(undo, s.Earlier); err != nil {
-		h.report(r, err)
+	for outer := s.outer; outer != nil; outer = outer.outer {
+		outer.handler.undo(r, &outer.Verdict)
 	}
 }

@@ -96,9 +96,10 @@ func (h *handler) wait(w http.ResponseWriter, r *http.Request, s *scratch, i int
 	var err error
 	if s.place == nil {
 		if s.place, err = h.limiter.Lines().Join(now, &request); err == nil {
-			h.undoEarlier(r, s)
-			s.again = s.Earlier != nil // both phases are decided as one from now on
-			s.Earlier = nil
+			if s.same != nil { // both phases are decided as one from now on
+				h.undo(r, s.Earlier)
+				s.again, s.same, s.Earlier = true, nil, nil
+			}
 		}
 	} else {
 		err = s.place.Move(now, &request)
