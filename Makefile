@@ -16,7 +16,7 @@ GOTESTFLAGS ?=
 # Which benchmarks `make bench` runs.
 BENCH ?= .
 
-.PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-test long \
+.PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-gateway bench-test long \
 	examples vet-systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
@@ -70,6 +70,9 @@ long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 
 
 bench: ## benchmarks beside the peers (make bench BENCH=HotKey)
 	go -C bench test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+bench-gateway: ## CPU time of a request through the gateway beside bare Caddy and nginx
+	go -C gateway test -count=1 -v -timeout 30m -run '^TestCPU$$' ./proof -args -proof.cpu=200000
 
 bench-test: ## build the other modules and run their tests
 	$(EACH) --but-root go vet ./...

@@ -84,10 +84,13 @@ func (c *converter) checkWords() {
 		for _, word := range n.words {
 			switch {
 			case strings.Contains(word, "http.rate_limit.exceeded.name"):
-				c.fail(n.line, "the placeholder {http.rate_limit.exceeded.name} has no counterpart", "remove it; a rule's `denial` has {{.Rule}} for its own answer")
+				c.fail(n.line, "the placeholder {http.rate_limit.exceeded.name} has no counterpart", "remove it, and use {http.stint.rule} after the conversion")
 			case word == "rate_limit_exceeded":
 				c.fail(n.line, "the event rate_limit_exceeded has no counterpart", "remove it; metrics and the access log name the rule")
 			}
+		}
+		if n.word(0) == "handle_errors" {
+			c.errorRoute(n)
 		}
 		if n.isOptions() {
 			for _, option := range n.block {
@@ -98,6 +101,16 @@ func (c *converter) checkWords() {
 		}
 		return true
 	})
+}
+
+// errorRoute reports a handle_errors, which denials of Stint do not reach.
+func (c *converter) errorRoute(n *node) {
+	switch {
+	case len(n.words) == 1:
+		c.note(n.line, "handle_errors does not see denials any more", "give the rules a `denial` if it has a page for them")
+	case slices.Contains(n.words, "429") || slices.Contains(n.words, "4xx"):
+		c.fail(n.line, "handle_errors for 429 has no counterpart: Stint answers denied requests itself", "remove it, and give the rules a `denial` after the conversion")
+	}
 }
 
 // proxies reports whether the Caddyfile has trusted_proxies, and each time with trusted_proxies_strict.

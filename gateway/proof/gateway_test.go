@@ -82,17 +82,28 @@ http:
 // internal authority. Without limits it is bare Caddy: our directives and our option are left out.
 func start(t testing.TB, site string, limits bool) *gateway {
 	t.Helper()
-	return startAs(t, site, limits, "memory", ample)
+	s := setup{site: site, store: "memory", rules: ample}
+	if limits {
+		s.directives = "stint_early proof\n\tstint proof"
+	}
+	return s.start(t)
 }
 
-func startAs(t testing.TB, site string, limits bool, store, rules string) *gateway {
+// A setup is how a gateway is started.
+type setup struct {
+	site       string // the text of its site block; %[1]s is the place of directives
+	directives string // "": bare Caddy, which has neither store nor rules
+	store      string
+	rules      string // of the domain proof
+}
+
+func (s setup) start(t testing.TB) *gateway {
 	t.Helper()
 	dir := t.TempDir()
 	g := &gateway{http: freeAddress(t), https: freeAddress(t), log: new(buffer)}
-	option, directives := "", ""
-	if limits {
-		option = fmt.Sprintf("stint {\n\t\trules %s/rules.yaml\n\t\tstore %s\n\t}", dir, store)
-		directives = "stint_early proof\n\tstint proof"
+	option := ""
+	if s.directives != "" {
+		option = fmt.Sprintf("stint {\n\t\trules %s/rules.yaml\n\t\tstore %s\n\t}", dir, s.store)
 	}
 	httpPort, httpsPort := port(g.http), port(g.https)
 	file := fmt.Sprintf(`{
@@ -110,10 +121,10 @@ http://localhost:%[2]s, https://localhost:%[3]s {
 	tls internal
 	%[5]s
 }
-`, dir, httpPort, httpsPort, option, fmt.Sprintf(site, directives))
+`, dir, httpPort, httpsPort, option, fmt.Sprintf(s.site, s.directives))
 	path := filepath.Join(dir, "Caddyfile")
 	testkit.Must(t, os.WriteFile(path, []byte(file), 0o600))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(rules), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(s.rules), 0o600))
 	cmd := exec.Command(binary, "run", "--config", path)
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	cmd.Stdout, cmd.Stderr = g.log, g.log

@@ -78,7 +78,8 @@ func TestGRPC(t *testing.T) {
 // While the store is away, a limit with on_store_failure: deny answers UNAVAILABLE.
 func TestGRPCStoreAway(t *testing.T) {
 	redis := testkit.StartRedis(t)
-	g := startAs(t, grpcUpstream(t), true, redis.URL(), strings.Replace(ample, "domain: proof", "domain: proof\non_store_failure: deny", 1))
+	rules := strings.Replace(ample, "domain: proof", "domain: proof\non_store_failure: deny", 1)
+	g := setup{grpcUpstream(t), "stint proof", redis.URL(), rules}.start(t)
 	client := grpcClient(t, g)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

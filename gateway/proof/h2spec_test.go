@@ -19,7 +19,8 @@ import (
 	"stint/internal/testkit"
 )
 
-// h2spec has the same result in each case with limits and without.
+// h2spec has the same result in each case with limits and without. Some of its cases depend on which of
+// two frames comes first, so a case that fails is tried four more times.
 func TestH2Spec(t *testing.T) {
 	// The cases of h2spec want an answer with a body on every path.
 	site := "%s\n\trespond /* \"" + strings.Repeat("hello ", 20) + "\""
@@ -54,18 +55,36 @@ func h2spec(t *testing.T, g *gateway) map[string]string {
 	testkit.Must(t, err)
 	c := &config.Config{Host: "localhost", Port: number, Path: "/", Timeout: 2 * time.Second, MaxHeaderLen: 4000, TLS: true, Insecure: true, Strict: true}
 	results := map[string]string{}
-	for _, group := range []*spec.TestGroup{generic.Spec(), http2.Spec(), hpack.Spec()} {
-		group.Test(c)
-		collect(group, results)
+	try(c, results)
+	for range 4 {
+		c = &config.Config{Host: c.Host, Port: c.Port, Path: c.Path, Timeout: c.Timeout, MaxHeaderLen: c.MaxHeaderLen, TLS: true, Insecure: true, Strict: true}
+		for name, result := range results {
+			if result == "failed" {
+				id, _, _ := strings.Cut(name, " ")
+				c.Sections = append(c.Sections, id)
+			}
+		}
+		if len(c.Sections) > 0 {
+			try(c, results)
+		}
 	}
 	return results
 }
 
+// try runs the cases of c and adds their results.
+func try(c *config.Config, results map[string]string) {
+	for _, group := range []*spec.TestGroup{generic.Spec(), http2.Spec(), hpack.Spec()} {
+		group.Test(c)
+		collect(group, results)
+	}
+}
+
 func collect(group *spec.TestGroup, into map[string]string) {
 	for i, c := range slices.Concat(group.Tests, group.StrictTests) {
-		result := "not run"
+		var result string
 		switch {
 		case c.Result == nil:
+			continue
 		case c.Result.Failed:
 			result = "failed"
 		case c.Result.Skipped:
