@@ -38,7 +38,7 @@ func TestConvertCommand(t *testing.T) {
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "other"), []byte(bad), 0o600))
 	out, err = command("convert", "--output", "made", "--rules", "others", "other")
 	left, _ := filepath.Glob(filepath.Join(dir, "[mo]*"))
-	if err == nil || !strings.Contains(out, "other:26: jitter has no counterpart") || len(left) != 1 {
+	if err == nil || !strings.Contains(out, "other:27: jitter has no counterpart") || len(left) != 1 {
 		t.Errorf("%v, files %v\n%s", err, left, out)
 	}
 }
