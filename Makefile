@@ -67,6 +67,7 @@ long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 
 	go test -timeout 2h -run 'TestSuite/Contention' ./store/memory -args -storetest.rounds=100 -storetest.tries=1000000
 	go test -timeout 1h -count=1 -v -run '^TestNodes$$' ./cmd/stint -args -nodes.rounds=20
 	go test -timeout 4h -count=1 -v -run '^Test(RandomFaults|Divided|Alone)$$' ./fleet/sim -args -sim.histories=20000 -sim.takes=20000 -sim.seed=1000000
+	go -C gateway test -timeout 1h -count=1 -v ./proof -args -proof.long
 
 bench: ## benchmarks beside the peers (make bench BENCH=HotKey)
 	go -C bench test -run '^$$' -bench '$(BENCH)' -benchmem ./...

@@ -15,6 +15,7 @@ import (
 // What a client sees of an upstream that is down, that breaks off before its answer, or in the middle
 // of its body, is the same with limits and without.
 func TestBrokenUpstream(t *testing.T) {
+	t.Parallel()
 	broken := broken(t)
 	down := freeAddress(t)
 	site := fmt.Sprintf("%%s\n\treverse_proxy /down %s\n\treverse_proxy %s {\n\t\ttransport http {\n\t\t\tresponse_header_timeout 1s\n\t\t}\n\t}", down, broken)

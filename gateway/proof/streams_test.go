@@ -43,6 +43,7 @@ func upstream(t testing.TB, handler http.HandlerFunc) (site string) {
 
 // A websocket echoes each message at once for the whole time.
 func TestWebsocket(t *testing.T) {
+	t.Parallel()
 	echo := websocket.Handler(func(c *websocket.Conn) { _, _ = io.Copy(c, c) })
 	both(t, upstream(t, echo.ServeHTTP), func(t *testing.T, g *gateway) {
 		config, err := websocket.NewConfig("wss://localhost:"+port(g.https)+"/ws", g.url("/"))
@@ -66,6 +67,7 @@ func TestWebsocket(t *testing.T) {
 
 // Each event of a stream reaches the client before the upstream sends the next.
 func TestEventStream(t *testing.T) {
+	t.Parallel()
 	arrived := make(chan struct{})
 	site := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -228,6 +230,7 @@ func TestDownload(t *testing.T) {
 
 // A slow upstream and a slow client get the whole answer.
 func TestSlow(t *testing.T) {
+	t.Parallel()
 	const parts = 20
 	site := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Second) // a slow upstream
