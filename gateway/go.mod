@@ -7,10 +7,10 @@ require (
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/redis/rueidis v1.0.79
 	github.com/spf13/cobra v1.10.2
+	github.com/summerwind/h2spec v2.2.1+incompatible
 	go.etcd.io/bbolt v1.5.0
 	go.uber.org/goleak v1.3.0
 	stint v0.0.0
-	github.com/summerwind/h2spec v2.2.1+incompatible
 )
 
 require (
