@@ -24,7 +24,7 @@ func FuzzForwarded(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, written string, seed uint64) {
 		if strings.ContainsFunc(written, func(r rune) bool { return r < ' ' || r > '~' }) || len(written) > 4000 {
-			t.Skip("no header that a server accepts")
+			return // no header that a server accepts
 		}
 		g.t = t
 		seen := netip.AddrFrom4([4]byte{198, 51, byte(seed), byte(seed >> 8)}).String()

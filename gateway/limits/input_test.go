@@ -172,8 +172,8 @@ func TestAdmin(t *testing.T) {
 	reader, readerHash := access.NewToken()
 	writer, writerHash := access.NewToken()
 	g := start(t, badFile("rules DIR/rules.yaml\n\t\tadmin_access DIR/access", "stint api", ""), map[string]string{
-		"rules.yaml":  rules,
-		"access": fmt.Sprintf("ann read %s\nbob write %s\n", readerHash, writerHash),
+		"rules.yaml": rules,
+		"access":     fmt.Sprintf("ann read %s\nbob write %s\n", readerHash, writerHash),
 	})
 	g.get("/")
 	key := `{"domain": "api", "descriptors": [{"entries": [` + home + `]}]}`
