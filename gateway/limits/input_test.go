@@ -202,3 +202,34 @@ func TestAdmin(t *testing.T) {
 		}
 	}
 }
+
+// TestRecords checks that a ban by Caddy's admin API is in force in both directives, and that it lasts
+// over a reload.
+func TestRecords(t *testing.T) {
+	site := "basic_auth /private* {\n\t\tann " + hash + "\n\t}\n\tstint_early api\n\tstint api"
+	g := start(t, badFile("rules DIR/rules.yaml\n\t\trecords DIR/records.db", site, ""), map[string]string{"rules.yaml": rules})
+	ban := func(body string) {
+		t.Helper()
+		if a := g.ask(http.MethodPut, "/stint/v1/bans", body, "Content-Type", "application/json"); a.status/100 != 2 {
+			t.Fatalf("%+v", a)
+		}
+	}
+	banned := func(a reply) bool {
+		return a.status == http.StatusForbidden && strings.Contains(a.body, `"code":"banned"`)
+	}
+	ban(`{"subject": "user=ann", "until": "1h", "why": "test"}`)
+	if a := g.get("/private", ":user", "ann:secret"); !banned(a) {
+		t.Errorf("a user: %+v", a)
+	}
+	if a := g.get("/"); a.status != http.StatusOK || g.used("address", home) != 1 {
+		t.Errorf("another: %+v, %d used", a, g.used("address", home)) // the request of the banned user is undone
+	}
+	g.load(badFile("rules DIR/rules.yaml\n\t\trecords DIR/records.db", site+"\n\theader X-Load 2", ""))
+	ban(`{"address": "127.0.0.1", "until": "1h", "why": "test", "force": true}`)
+	if a := g.get("/"); !banned(a) || a.header.Get("Retry-After") == "" {
+		t.Errorf("an address: %+v", a)
+	}
+	if a := g.get("/private", ":user", "ann:secret"); !banned(a) {
+		t.Errorf("a user after a reload: %+v", a)
+	}
+}
