@@ -133,8 +133,14 @@ func (s *site) deliver(_ context.Context, _ *queue.Record, r *http.Request) (*ht
 	}, r)
 }
 
-// pass lets time pass.
+// pass lets time pass, and everything happen that is due. Only the test itself calls it.
 func pass(d time.Duration) {
+	busy(d)
+	synctest.Wait()
+}
+
+// busy is a slow upstream.
+func busy(d time.Duration) {
 	time.Sleep(d) // in virtual time
 }
 
@@ -142,7 +148,6 @@ func pass(d time.Duration) {
 // virtual time.
 func (s *site) settle() {
 	pass(100 * time.Millisecond)
-	synctest.Wait()
 }
 
 func (s *site) calls() []call {

@@ -78,7 +78,7 @@ func TestCancelled(t *testing.T) {
 	in(t, func(t *testing.T, s *site) {
 		s.upstream = func(_ int, _ http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Slow") != "" {
-				pass(time.Minute)
+				busy(time.Minute)
 			}
 		}
 		client := queue.Anonymous(alice)
@@ -246,7 +246,7 @@ func TestStop(t *testing.T) {
 // Stop waits for an answer that comes in time.
 func TestStopWaits(t *testing.T) {
 	in(t, func(t *testing.T, s *site) {
-		s.upstream = func(int, http.ResponseWriter, *http.Request) { pass(5 * time.Second) }
+		s.upstream = func(int, http.ResponseWriter, *http.Request) { busy(5 * time.Second) }
 		_, path := s.accept(order("x"), excess(1, ""))
 		s.settle()
 		grace, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -262,7 +262,7 @@ func TestStopWaits(t *testing.T) {
 // A slow try keeps its claim; nobody else sends the record meanwhile.
 func TestRenewed(t *testing.T) {
 	in(t, func(t *testing.T, s *site) {
-		s.upstream = func(int, http.ResponseWriter, *http.Request) { pass(3 * time.Minute) }
+		s.upstream = func(int, http.ResponseWriter, *http.Request) { busy(3 * time.Minute) }
 		second := s.newWorker()
 		defer second.Stop(t.Context())
 		s.accept(order("x"), excess(1, ""))
