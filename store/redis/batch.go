@@ -36,10 +36,10 @@ type batch struct {
 	more    script.Kinds // algorithms of states that a script found and could not read
 	keys    []string
 	args    []string
-	epoch   string        // key of the epoch; "" if nothing may be lent
-	process string        // key of the process, for the quick scripts; "" if they need no epoch
-	known   stint.Instant // the epoch that they compare with; below 0 if it follows a loss
-	found   stint.Instant // time at which quick.lua decided
+	epoch   string          // key of the epoch; "" if nothing may be lent
+	process string          // key of the process; "" if nothing may be lent
+	quick   *script.Scripts // the quick scripts that decide the batch
+	found   stint.Instant   // time at which quick.lua decided
 	slot    waiter
 }
 
@@ -68,12 +68,11 @@ type part struct {
 	op          stint.Op
 	undo        *stint.Decision
 	loan        *stint.Loan
-	known       stint.Instant // epoch of the partition that this store remembers
-	keyPrefix   string        // of the partition; "" without a loan
-	began       stint.Instant // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
-	process     int64         // the address of the server's interpreter, as known and then as answered
-	quickEpoch  stint.Instant // the epoch that the quick scripts compare with, see Store.quickEpoch
-	noLease     bool          // this node has no lease of the key, and the quick scripts may decide the part
+	known       stint.Instant   // epoch of the partition that this store remembers
+	keyPrefix   string          // of the partition; "" without a loan
+	began       stint.Instant   // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
+	process     int64           // the address of the server's interpreter in that answer
+	quick       *script.Scripts // the quick scripts that may decide the part with its loan; nil: none
 	cost        uint64
 	test        bool  // only tested: the quick scripts look at the state
 	borrows     uint8 // Take.Borrows
@@ -146,9 +145,8 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 		p := &b.parts[g.first+n]
 		if t := &c.Takes[i]; t.Loan() != nil && p.loan == nil && p.name != "" {
 			p.loan, p.keyPrefix = t.Loan(), s.keyPrefixes[p.partition]
-			p.known = s.epochs[p.partition].began()
-			p.process = s.epochs[p.partition].process.Load() // before the epoch, see knownEpoch.set
-			p.quickEpoch, p.noLease = s.quickEpoch(p)
+			known := s.epochs[p.partition].load()
+			p.known, p.quick = known.at(), p.quickScripts(&known)
 		}
 	}
 }

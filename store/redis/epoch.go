@@ -12,59 +12,65 @@ import (
 
 // knownEpoch is the epoch in the last answer of a server. It is safe for concurrent use. In the zero
 // knownEpoch no answer had one yet.
-type knownEpoch struct {
-	epoch atomic.Int64 // when it began; below 0 if it follows a loss
-	since atomic.Int64 // time of the first answer with it, see uptime
-	// process is the address of the interpreter of the server's process, 0 if it is unknown. With
-	// another address the quick scripts decide nothing.
-	process atomic.Int64
+type knownEpoch struct{ now atomic.Pointer[epoch] }
+
+// epoch is an epoch and the process of a server in which an answer was in force.
+type epoch struct {
+	began   stint.Instant // below 0 if it follows a loss
+	process int64         // the address of the process's interpreter; 0: unknown
+	since   time.Duration // uptime of the first answer in this epoch
+	scripts *script.Scripts
 }
 
-// set stores the epoch of an answer, and the server's process. A reader must load the process first:
-// then the epoch that it loads is never older than that process.
+// set stores the epoch of an answer, and the server's process.
 func (e *knownEpoch) set(began stint.Instant, process int64) {
-	if e.epoch.Load() != int64(began) {
-		e.since.Store(int64(uptime())) // before the epoch, so that a reader never takes it for older
-		e.epoch.Store(int64(began))
+	old := e.load()
+	if old.began == began && old.process == process {
+		return
 	}
-	e.process.Store(process)
+	next := epoch{began: began, process: process, since: uptime()}
+	if old.began == began {
+		next.since = old.since
+	}
+	if process != 0 {
+		next.scripts = script.In(began, process)
+	}
+	e.now.Store(&next)
 }
 
-// began returns when the epoch began.
-func (e *knownEpoch) began() stint.Instant {
-	began := stint.Instant(e.epoch.Load())
-	return max(began, -began)
+// load returns the epoch, the zero epoch if none is known.
+func (e *knownEpoch) load() epoch {
+	if known := e.now.Load(); known != nil {
+		return *known
+	}
+	return epoch{}
 }
+
+// at returns when the epoch began.
+func (e *epoch) at() stint.Instant { return max(e.began, -e.began) }
 
 var started = time.Now()
 
 // uptime returns the time since this process started.
 func uptime() time.Duration { return time.Since(started) }
 
-// quickEpoch returns whether the quick scripts may decide a part with a loan, and the epoch that
-// they must compare with: 0 for none, below 0 for one that follows a loss.
+// quickScripts returns the scripts that may decide a part with a loan in the epoch that this store
+// remembers of its partition, nil if only decide.lua may.
 //
-// They decide as if nothing of the key was ever lent; they leave states with loans to decide.lua.
-// With KeptAfterLoss that is right in each epoch. Without, it is right in an epoch that does not
-// follow a loss, and later in the others: when a key that was used up at the beginning of the
-// epoch is whole again and all loans from before are written off.
-func (s *Store) quickEpoch(p *part) (known stint.Instant, ok bool) {
-	e := &s.epochs[p.partition]
-	known = stint.Instant(e.epoch.Load())
+// They decide as if this node had nothing of the key; they leave states with loans that change the
+// answer to decide.lua. With KeptAfterLoss that is right in each epoch. Without, it is right in an
+// epoch that does not follow a loss, and later in the others: when a key that was used up at the
+// beginning of the epoch is whole again and all loans from before are written off.
+func (p *part) quickScripts(e *epoch) *script.Scripts {
 	switch {
 	case p.loan.Node != 0 || p.loan.Epoch != 0 || p.Quick == nil:
-		return 0, false
+		return nil
 	case p.loan.KeptAfterLoss:
-		return 0, true
-	case known < 0:
-		return known, uptime()-time.Duration(e.since.Load()) > p.Quick.Settled()
+		return script.Plain
+	case e.began < 0 && uptime()-e.since <= p.Quick.Settled():
+		return nil
 	}
-	return known, known > 0
-}
-
-// processText returns the value of the process's key in an epoch, see script/lua/lend.lua.
-func processText(known stint.Instant, process int64) string {
-	return fmt.Sprintf("%d %d table: 0x%x", max(known, -known), script.Flag(known < 0), process)
+	return e.scripts
 }
 
 // readEpoch returns the epoch of a partition's server, below 0 if it follows a loss, 0 if it has
@@ -104,7 +110,7 @@ func (s *Store) checkEpoch(ctx context.Context, partition int) (lost bool, err e
 			return false, nil //nolint:nilerr // the server answers; Probe finds out that it cannot decide
 		}
 	}
-	if e := &s.epochs[partition]; e.epoch.Load() != int64(began) {
+	if e := &s.epochs[partition]; e.load().began != began {
 		e.set(began, 0)
 	}
 	before := s.checkedEpochs[partition].Swap(int64(began))
@@ -122,7 +128,7 @@ func (s *Store) beginEpoch(ctx context.Context, partition int) (stint.Instant, e
 	if err := s.Decide(ctx, &stint.Call{Takes: []stint.Take{t}}); err != nil {
 		return 0, err
 	}
-	return stint.Instant(s.epochs[partition].epoch.Load()), nil
+	return s.epochs[partition].load().began, nil
 }
 
 // placeOf returns a Handling.Place that lies in a partition; "" on one server.

@@ -34,7 +34,9 @@ func (s *Store) KeepTTLsForTest() {
 // AgeEpochForTest makes the store believe that it learned its epochs half an hour ago.
 func AgeEpochForTest(s *Store) {
 	for i := range s.epochs {
-		s.epochs[i].since.Add(-int64(30 * time.Minute))
+		older := s.epochs[i].load()
+		older.since -= 30 * time.Minute
+		s.epochs[i].now.Store(&older)
 	}
 }
 

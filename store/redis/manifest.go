@@ -143,7 +143,7 @@ func (m *manifest) keys(b *batch) []string {
 		m.uses[i].place = place
 		keys = append(keys, m.uses[i].name)
 	}
-	if b.known != 0 {
+	if b.process != "" {
 		keys = append(keys, b.process)
 	}
 	return keys
@@ -152,7 +152,7 @@ func (m *manifest) keys(b *batch) []string {
 // words returns ARGV for a group that is decided at the time of b. The caller calls keys first.
 // renew makes the script set the TTL of all keys that it writes.
 func (m *manifest) words(b *batch, renew bool) []string {
-	bytes := script.Doubles(m.bytes[:0], int64(b.at), b.spare(), int64(b.known), script.Flag(renew))
+	bytes := script.Doubles(m.bytes[:0], int64(b.at), b.spare(), script.Flag(renew))
 	for i := range m.forms {
 		f := &m.forms[i]
 		bytes = script.Doubles(bytes, f.part.units(), f.part.most(), f.quick.Per, int64(f.quick.Charge))

@@ -26,19 +26,19 @@ func (b *batch) isQuick() bool {
 	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode == modeDenied {
 		return false
 	}
-	b.process, b.known = "", 0
+	b.process, b.quick = "", script.Plain
 	for i := range b.parts {
 		p := &b.parts[i]
-		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.loan != nil && !p.noLease {
+		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.loan != nil && p.quick == nil {
 			return false
 		}
-		if p.quickEpoch == 0 {
+		if p.loan == nil || p.quick == script.Plain {
 			continue
 		}
-		if b.known != 0 && b.known != p.quickEpoch {
+		if b.process != "" && b.quick != p.quick { // the epoch changed meanwhile
 			return false
 		}
-		b.process, b.known = p.keyPrefix+processKey, p.quickEpoch
+		b.process, b.quick = p.keyPrefix+processKey, p.quick
 	}
 	return len(b.groups) == 1 || !b.renumbers()
 }
@@ -58,7 +58,7 @@ func (b *batch) renumbers() bool {
 
 // quickWith reports whether two batches that quick.lua can decide may be in one group.
 func (b *batch) quickWith(other *batch) bool {
-	return b.at == other.at && b.notPresent == other.notPresent && b.known == other.known
+	return b.at == other.at && b.notPresent == other.notPresent && b.quick == other.quick
 }
 
 // isFew reports whether one.lua or few.lua can decide a group of batches.
@@ -81,16 +81,13 @@ func (b *batch) few(renew bool) (lua *rueidis.Lua, keys, words []string) {
 	for i := range b.parts {
 		keys[i] = b.parts[i].name
 	}
-	if b.known != 0 {
+	if b.process != "" {
 		keys = append(keys, b.process)
 	}
-	switch {
-	case len(b.parts) == 1 && b.parts[0].loan != nil:
-		return leasableScript, keys, b.wordsOfOne(renew)
-	case len(b.parts) == 1:
-		return oneScript, keys, b.wordsOfOne(renew)
+	if len(b.parts) == 1 {
+		return b.quick.One, keys, b.wordsOfOne(renew)
 	}
-	return fewScript, keys, b.wordsOfFew(renew)
+	return b.quick.Few, keys, b.wordsOfFew(renew)
 }
 
 // readFew reads the answer of the script that few returned.
@@ -106,23 +103,20 @@ func (b *batch) readFew(answer rueidis.RedisResult) error {
 	return nil
 }
 
-// wordsOfOne returns the arguments of one.lua or leasable.lua.
+// wordsOfOne returns the arguments of one.lua.
 func (b *batch) wordsOfOne(renew bool) []string {
 	p := &b.parts[0]
-	words := append(make([]string, 0, 5), p.Quick.Head, script.Number(p.units()), script.Number(p.most()), p.Quick.Place)
+	place := p.Quick.Place
 	if renew {
-		words[3] = ""
+		place = ""
 	}
-	if b.known != 0 {
-		words = append(words, processText(b.known, p.process))
-	}
-	return words
+	return []string{p.Quick.Head, script.Number(p.units()), script.Number(p.most()), place}
 }
 
 // wordsOfFew returns the arguments of few.lua.
 func (b *batch) wordsOfFew(renew bool) []string {
 	words := make([]string, 1, 1+len(b.parts))
-	bytes := script.Doubles(make([]byte, 0, 8+16*(1+len(b.parts))), b.spare(), script.Flag(renew), int64(b.known))
+	bytes := script.Doubles(make([]byte, 0, 16*(1+len(b.parts))), b.spare(), script.Flag(renew))
 	for i := range b.parts {
 		p := &b.parts[i]
 		bytes = script.Doubles(bytes, p.units(), p.most())
@@ -141,7 +135,7 @@ func execQuick(ctx context.Context, client rueidis.Client, group []*waiter, rene
 		m.add(p.batch)
 	}
 	keys := m.keys(group[0].batch)
-	numbers, err := readNumbers(quickScript.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.merged))
+	numbers, err := readNumbers(group[0].batch.quick.Quick.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.merged))
 	if err != nil {
 		return err
 	}

@@ -60,5 +60,11 @@ func Text(names ...string) string {
 		}
 		b.Write(lua)
 	}
-	return b.String()
+	return strings.Replace(b.String(), "@loans\n", loans, 1)
 }
+
+// loans is the text of the Lua file that others include.
+var loans = func() string {
+	lua, _ := sources.ReadFile("lua/loans.lua")
+	return string(lua)
+}()

@@ -3,7 +3,7 @@
 --
 -- KEYS are the buckets, each once. ARGV are
 --
---   numbers   doubles, little-endian: spare and renew (see write.lua), known, and for each bucket
+--   numbers   doubles, little-endian: spare and renew (see write.lua), and for each bucket
 --     units     what the take charges, in microseconds, below 2^51; 0: a peek; above most if the
 --               limit never has that much
 --     most      the most that may be used afterwards, as for quick.lua
@@ -12,21 +12,20 @@
 --
 --   head      beginning of its state, with the bar
 --
--- It returns the time and for each bucket the t that it found, as quick.lua does. If known is not
--- 0, KEYS has the key of the process after the buckets, and all answers are -2 if another epoch is
--- in force.
+-- It returns the time and for each bucket the t that it found, as quick.lua does. If this script has
+-- a process, see plain.lua, its key follows the buckets in KEYS, and all answers are -2 if another
+-- epoch is in force.
 
 local keys, words, numbers = KEYS, ARGV, ARGV[1]
-local known
-spare, renew, known = doubles('<ddd', numbers)
-if known ~= 0 and not same_process(table.remove(keys), known) then
+spare, renew = doubles('<dd', numbers)
+local values = call('MGET', unpack(keys))
+if process and table.remove(keys) and (tostring(redis) ~= process or values[#keys + 1] ~= mark) then
   local stale = { 0 }
   for i = 1, #keys do
     stale[i + 1] = -2
   end
   return stale
 end
-local values = call('MGET', unpack(keys))
 local time = redis.call('TIME')
 now = time[1] * 1000000 + time[2]
 
@@ -45,7 +44,7 @@ for i = 1, #keys do
     missing[#missing + 1] = keys[i]
   end
   result[i + 1] = t
-  local units, most = doubles('<dd', numbers, i * 16 + 9)
+  local units, most = doubles('<dd', numbers, i * 16 + 1)
   local used = t > now and t - now or 0
   if t < 0 or used + units > most then
     pass = false

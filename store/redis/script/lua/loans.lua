@@ -1,5 +1,5 @@
 -- Reads the loans of a state for scripts that decide takes of nodes that hold none of them. It is
--- the first part of these; lend.lua describes loans.
+-- a part of these, where they have the line "@loans"; lend.lua describes loans.
 
 -- lent_units returns how many units are lent, given the end of a state, from its tilde, and when
 -- the first of them are written off: never if none are lent. It returns nil if decide.lua must
@@ -21,10 +21,9 @@ local function lent_units(loans, now, epoch)
   return sum, sum > 0 and first or math.huge
 end
 
-
 -- not_lent reports whether a state needs no loans any more: the list is empty, nodes may borrow
--- again, and epoch, a text, does not follow a loss, so a state without loans counts the same.
-local function not_lent(loans, now, epoch)
+-- again, and the epoch does not follow a loss, so a state without loans counts the same.
+local function not_lent(loans, now, lost)
   local called = string.match(loans, '^~%d+ (%d+)$')
-  return called and tonumber(called) <= now and not (epoch and string.find(epoch, '^%d+ 1'))
+  return called and tonumber(called) <= now and not lost
 end

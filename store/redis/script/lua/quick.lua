@@ -13,7 +13,6 @@
 --   numbers   doubles, little-endian, as parsing digits would cost time
 --     now       microseconds since 1970, at most 2^52; 0: the time of this server
 --     spare     milliseconds that a key lives longer than its state, 0 to 2^32
---     known     see below, or 0
 --     renew     1: set the TTL of every key that is written; 0: only if its state needs it
 --     and for each form, which is a limit and a cost,
 --     units     what a take charges: microseconds, below 2^51, or units of a window; 0: a peek.
@@ -33,10 +32,9 @@
 --
 --   limit     its numbers as states begin with them: "1b 100 60000000 100|"
 --
--- The script also decides takes of keys that may be lent, of nodes without a lease of them. If a
--- loan that was lost would change the answer, KEYS has one more than plan, the key of the process,
--- and known is the epoch that the callers remember, see same_process in write.lua. If another
--- epoch is in force, the script reads no other key and answers -2 for each.
+-- The script also decides takes of keys that may be lent, of nodes without a lease of them. If it has
+-- a process, see plain.lua, KEYS has one more than plan, the key of the process. If another epoch is
+-- in force, the script answers -2 for each.
 --
 -- It returns the time; for each key of turns the t or n that its first take found; and the same
 -- for each take of groups. The caller computes the decisions from that by the same formula. -1
@@ -50,15 +48,16 @@
 
 local match, byte = string.match, string.byte
 local keys, limits, numbers, plan, turns, groups = KEYS, ARGV, ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local known
-now, spare, known, renew = doubles('<dddd', numbers)
+now, spare, renew = doubles('<ddd', numbers)
 
+@loans
+
+local values = call('MGET', unpack(keys))
 if now == 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-
-if known ~= 0 and not same_process(table.remove(keys), known) then
+if process and table.remove(keys) and (tostring(redis) ~= process or values[#keys + 1] ~= mark) then
   local stale = { now }
   for i = 1, #turns + #groups / 2 do
     stale[i + 1] = -2
@@ -70,7 +69,7 @@ end
 -- the head of its states, and for windows the life of a key in milliseconds.
 local windows = {}
 local function form_of(place)
-  local units, most, per = doubles('<ddd', numbers, place * 32 + 33)
+  local units, most, per = doubles('<ddd', numbers, place * 32 + 25)
   local limit = limits[place + 5]
   if per == 0 then
     return units, most, now, limit, nil
@@ -85,8 +84,6 @@ local function form_of(place)
   return units, most, 0, window.head, window.life
 end
 
-local epoch = known ~= 0 and format(whole, known < 0 and -known or known) .. ' ' or nil
-
 -- found_lent returns the t or n of a state with loans, and these: their text, the t before them, the
 -- time at which the first is written off, and how much of a bucket does not refill until then.
 local function found_lent(value, head, place)
@@ -98,12 +95,12 @@ local function found_lent(value, head, place)
   local t = lent and tonumber(digits)
   if not t or t > 2 ^ 53 then
     return -1
-  elseif known >= 0 and not_lent(loans, now) then
+  elseif not_lent(loans, now, lost) then
     return t
   elseif windows[place] then
     return t, { text = loans, was = t, stay = math.huge, used = -math.huge }
   end
-  local used = lent * doubles('<d', numbers, place * 32 + 57)
+  local used = lent * doubles('<d', numbers, place * 32 + 49)
   return used > 0 and t < now + used and now + used or t, { text = loans, was = t, stay = stay, used = used }
 end
 
@@ -128,7 +125,6 @@ local function found(value, head, place)
   return began and tonumber(began) + window.per <= now and 0 or -1
 end
 
-local values = call('MGET', unpack(keys))
 local result, states = { now, unpack(keys) }, {} -- result has its largest length
 local grouped = #groups > 0
 local lent = {} -- for each key in groups: its loans if it has any

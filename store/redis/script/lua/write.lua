@@ -1,4 +1,4 @@
--- Writes the states that quick.lua and few.lua have decided; it is the first part of both.
+-- Writes the states that quick.lua and few.lua have decided; it is the part before both.
 --
 -- SETRANGE of as many digits costs a third of SET with a TTL. It is enough if the key's expiry is
 -- late enough: that of a window never moves, and a bucket gets another with the first t of each
@@ -16,14 +16,6 @@ local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- %d is faster, bu
 local now   -- microseconds since 1970
 local spare -- milliseconds that a key lives longer than its state
 local renew -- 1: set the TTL of every key that is written; 0: only if its state needs it
-
--- same_process reports whether the epoch known is in force, in the process that key names: a server
--- that was emptied has no such key, and one that started again, or was a replica, has another
--- interpreter. Below 0: an epoch that follows a loss. lend.lua writes the key.
-local function same_process(key, known)
-  local began = format(whole, known < 0 and -known or known)
-  return call('GET', key) == began .. (known < 0 and ' 1 ' or ' 0 ') .. tostring(redis)
-end
 
 -- write stores the state of a key: its t, which was was, followed by its loans if it has any. value
 -- is the old value: nil if the key had none, true if this script has written it already. write
