@@ -218,6 +218,9 @@ func (l *Limit) expiry(st *State) Instant {
 		if last := st.lending.last(); last >= end.Add(lifeOfLoan) {
 			return last // somebody asked when the window was over
 		}
+		if st.lending != nil {
+			return max(end, st.lending.called)
+		}
 		return end
 	case SlidingLog:
 		if st.Log.empty() {

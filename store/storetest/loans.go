@@ -44,6 +44,33 @@ func loans(t *testing.T, o Options) {
 		})
 	}
 	t.Run("asks", func(t *testing.T) { asks(t, o) })
+	t.Run("recalls", func(t *testing.T) { recalls(t, o) })
+}
+
+// recalls: nodes get nothing for a short time after a take for which too little was left, also if
+// meanwhile the window ends and all that was taken in the next one is given back.
+func recalls(t *testing.T, o Options) {
+	s := start(t, o)
+	for _, limit := range []*stint.Limit{
+		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second}),
+		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second, FromFirst: true}),
+	} {
+		key := stint.Key(name(limit))
+		ask := func(at stint.Instant, node uint64, cost uint32) stint.Loan {
+			a := stint.Loan{Node: node, Seq: 1, Want: 10}
+			s.decide(at, stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: leased, Loan: &a}})
+			return a
+		}
+		next := noon.Add(s.take(noon, key, limit, 90).ResetAfter)
+		if a := ask(next-50_000, 1, 20); !a.Recall {
+			t.Errorf("%s: a denied take of 20 recalls nothing: %+v", key, a)
+		}
+		d := s.take(next, key, limit, 2)
+		s.decide(next, stint.Take{Key: key, Limit: limit, Op: stint.Refund, Cost: 2, Undo: &d})
+		if a := ask(next+50_000, 2, 0); a.Grant != 0 || !a.Recall {
+			t.Errorf("%s: in the next window the next node gets %+v", key, a)
+		}
+	}
 }
 
 // asks: a node that asks when a window is over counts as active in the next one, whether anything

@@ -567,7 +567,7 @@ local function save(p, now, spare)
     if p.found and call('PTTL', p.key) == -1 then
       call('PEXPIRE', p.key, ttl)
     end
-  elseif not p.kind.untouched(p.st) or p.st.loans and #p.st.loans > 0 then
+  elseif not p.kind.untouched(p.st) or p.st.loans and lending.text(p.st.loans) ~= '' then
     p.kind.save(p.key, p.st, p, ttl)
     written = true
   else
