@@ -438,7 +438,7 @@ func (b *batch) readGroup(g *group, answer message) error {
 		}
 		p.result = stint.Decision{
 			Allowed: n[0] == 1, Limit: p.Limit.Capacity(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
-			RetryAfter: span(n[2]), ResetAfter: span(n[3]), Delay: span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]), Charged: uint32(n[7]),
+			RetryAfter: script.Span(n[2]), ResetAfter: script.Span(n[3]), Delay: script.Span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]), Charged: uint32(n[7]),
 		}
 		if p.Limit.Algorithm() == stint.Penalty {
 			p.result.Debt, p.result.Charged = n[7], 0
@@ -454,6 +454,3 @@ func (b *batch) readGroup(g *group, answer message) error {
 	g.done = true
 	return nil
 }
-
-// span turns microseconds into a Duration, as the root package does.
-func span(micros int64) time.Duration { return stint.Instant(micros).Sub(0) }

@@ -114,6 +114,7 @@ type waiter struct {
 	done  chan struct{}   // receives once when the group is back; buffered
 
 	reply []message // answer of decide.lua
+	texts []string  // answer of lease.lua
 	epoch string    // answer of byPing: the epoch as the server has it
 	err   error
 }
@@ -124,6 +125,7 @@ type method int
 const (
 	byDecide method = iota // by decide.lua
 	byQuick                // by quick.lua, few.lua or one.lua
+	byLease                // by lease.lua
 	byPing                 // nothing is decided: reads the epoch, to see that the server answers
 )
 
@@ -136,7 +138,7 @@ func (c *committer) exchange(ctx context.Context, client rueidis.Client, b *batc
 	}
 	p.batch, p.kind, p.ctx, p.left = b, kind, nil, false
 	p.until = time.Time{}
-	p.reply, p.epoch, p.err = nil, "", nil
+	p.reply, p.texts, p.epoch, p.err = nil, nil, "", nil
 	c.mu.Lock()
 	c.first = client
 	if f, ok := c.startAloneLocked(); ok {
@@ -351,7 +353,7 @@ func (c *committer) groupLocked() []*waiter {
 	var group []*waiter
 	rest := c.waiting[:0]
 	for _, p := range c.waiting {
-		with := p.kind == first.kind && (p.kind != byQuick || p.batch.quickWith(first.batch))
+		with := p.kind == first.kind && (p.kind == byDecide || p.batch.quickWith(first.batch))
 		if with {
 			parts += len(p.batch.parts)
 			bytes += p.batch.size
@@ -396,6 +398,8 @@ func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 	switch kind := group[0].kind; {
 	case kind == byPing:
 		err = execPing(ctx, client, group)
+	case kind == byLease:
+		err = execLease(ctx, client, group)
 	case kind == byQuick && isFew(group):
 		b := group[0].batch
 		script, keys, words := b.few(f.renew)

@@ -41,9 +41,94 @@ func (b *batch) writeLoan(a *stint.Loan, known stint.Instant) {
 func readLoan(a *stint.Loan, n []int64) (began stint.Instant, process int64) {
 	began = stint.Instant(n[5])
 	a.Grant, a.Held = uint32(n[0]), uint32(n[1])
-	a.Lease, a.Empty = span(n[2]), span(n[3])
+	a.Lease, a.Empty = script.Span(n[2]), script.Span(n[3])
 	a.Recall, a.Began = n[4] == 1, max(began, -began)
 	return began, n[6]
+}
+
+// isLease reports whether lease.lua can decide the whole batch.
+func (b *batch) isLease() bool {
+	if len(b.parts) == 0 || len(b.groups) != len(b.parts) || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
+		return false
+	}
+	for i := range b.parts {
+		p := &b.parts[i]
+		if p.loan == nil || p.loan.Node == 0 || p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.test || !p.Quick.Leases(p.Limit) {
+			return false
+		}
+	}
+	b.process = b.parts[0].keyPrefix + processKey
+	b.epoch = b.parts[0].keyPrefix + epochKey
+	return true
+}
+
+// lease returns the take of a part for lease.lua.
+func (p *part) lease() script.LeaseTake {
+	return script.LeaseTake{Limit: p.Limit, Quick: p.Quick, Cost: p.cost, Loan: p.loan, Known: p.known}
+}
+
+// writeLease writes the keys and arguments of lease.lua.
+func (b *batch) writeLease() {
+	b.keys, b.args, b.size = b.keys[:0], append(b.args[:0], ""), 0
+	var bytes []byte
+	for i := range b.parts {
+		p := &b.parts[i]
+		take := p.lease()
+		bytes = take.Append(bytes)
+		b.keys, b.args = append(b.keys, p.name), append(b.args, p.Quick.Head)
+		b.size += len(p.name) + 2*partBytes
+	}
+	b.args[0] = string(bytes)
+}
+
+// execLease runs lease.lua for a group of batches. It gives each waiter the beginning of the answer
+// and the answers to its takes, or nothing if decide.lua must decide them all.
+func execLease(ctx context.Context, client rueidis.Client, group []*waiter) error {
+	first := group[0].batch
+	bytes := script.LeaseNumbers(nil, first.at, first.spare())
+	var keys []string
+	words := []string{""}
+	for _, w := range group {
+		bytes = append(bytes, w.batch.args[0]...)
+		keys, words = append(keys, w.batch.keys...), append(words, w.batch.args[1:]...)
+	}
+	words[0] = string(bytes)
+	answers, err := script.Lease.Exec(ctx, client, append(keys, first.epoch, first.process), words).AsStrSlice()
+	if err != nil || len(answers) == 0 {
+		return err
+	}
+	if len(answers) != 1+len(keys) {
+		return errReply
+	}
+	head, rest := answers[0], answers[1:]
+	for _, w := range group {
+		w.texts = append([]string{head}, rest[:len(w.batch.keys)]...)
+		rest = rest[len(w.batch.keys):]
+	}
+	return nil
+}
+
+// readLease reads the answers of lease.lua. decide.lua must decide the groups that are not done.
+func (b *batch) readLease(texts []string) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	said, ok := script.ReadLeases(texts[0])
+	if !ok {
+		return errReply
+	}
+	for i, text := range texts[1:] {
+		if text == "" {
+			continue
+		}
+		p := &b.parts[i]
+		take := p.lease()
+		if p.result, ok = take.Read(&said, text); !ok {
+			return errReply
+		}
+		p.began, p.process, b.groups[i].done = said.Began, said.Process, true
+	}
+	return nil
 }
 
 // rememberEpochs stores the epochs that the servers answered. Only a store that remembers an

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"crypto/sha1"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"stint"
 	"stint/internal/testkit"
 	"stint/store/redis"
+	"stint/store/redis/script"
 )
 
 // lent refills 80 units in 800 seconds.
@@ -169,6 +171,43 @@ func TestCold(t *testing.T) {
 		if n := calls("evalsha") - before; n != test.scripts {
 			t.Errorf("%s: %d scripts, want %d", test.name, n, test.scripts)
 		}
+	}
+}
+
+// TestLeaseScript: once there is an epoch, lease.lua alone decides takes of busy buckets and the
+// messages of nodes, each with one call for all that wait.
+func TestLeaseScript(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "lease")
+	calls := func() (n int) {
+		_, stats, _ := strings.Cut(server.Do("INFO", "commandstats"), "cmdstat_evalsha:calls=")
+		_, _ = fmt.Sscanf(stats, "%d", &n)
+		return n
+	}
+	lend(t, s, "a", stint.Loan{Node: 7, Seq: 1, Want: 10})
+	if loaded := server.Do("SCRIPT", "EXISTS", fmt.Sprintf("%x", sha1.Sum([]byte(script.Text("terms", "lease"))))); loaded != "1" {
+		t.Fatalf("lease.lua was not asked: %q", loaded)
+	}
+	before := calls()
+	for i := range 20 {
+		d, a := lend(t, s, stint.Key(fmt.Sprint(i%3)), stint.Loan{Node: uint64(i%4) + 1, Seq: uint64(i) + 2, Want: 10, Kept: 3, Home: 2})
+		if !d.Allowed || a.Began == 0 {
+			t.Errorf("%d: %+v %+v", i, d, a)
+		}
+	}
+	call, asks := stint.Call{}, [30]stint.Loan{}
+	for i := range asks {
+		asks[i] = stint.Loan{Node: 9, Seq: uint64(i) + 1, Want: 10}
+		call.Takes = append(call.Takes, stint.Take{Key: stint.Key(fmt.Sprint("message", i)), Limit: lent, Independent: true, Handling: &stint.Handling{Loan: &asks[i]}})
+	}
+	testkit.Must(t, s.Decide(t.Context(), &call))
+	for i, a := range asks {
+		if a.Grant != 10 {
+			t.Errorf("key %d of the message: %+v", i, a)
+		}
+	}
+	if n := calls() - before; n != 21 {
+		t.Errorf("%d scripts for 21 calls", n)
 	}
 }
 

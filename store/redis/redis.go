@@ -243,7 +243,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	case s.tags != nil && len(b.parts) > 0 && !b.inOnePartition(b.parts):
 		err = s.decideInTurn(ctx, b, now)
 	case !s.isQuick(b):
-		err = s.runDecide(ctx, b, now)
+		err = s.decideSlowly(ctx, b, now)
 	default: // like decideTogether without its checks, as most calls take this path
 		if _, err = s.exchange(ctx, b, byQuick); err == nil && !b.readQuick() {
 			err = s.runDecide(ctx, b, now)
@@ -296,6 +296,22 @@ func (s *Store) decideInTurn(ctx context.Context, b *batch, now stint.Instant) e
 func (s *Store) decideTogether(ctx context.Context, b *batch, now stint.Instant) error {
 	if s.isQuick(b) {
 		if _, err := s.exchange(ctx, b, byQuick); err != nil || b.readQuick() {
+			return err
+		}
+		return s.runDecide(ctx, b, now)
+	}
+	return s.decideSlowly(ctx, b, now)
+}
+
+// decideSlowly decides the groups of a batch that the quick scripts cannot decide.
+func (s *Store) decideSlowly(ctx context.Context, b *batch, now stint.Instant) error {
+	if !s.onlyDecide && b.isLease() {
+		b.writeLease()
+		p, err := s.exchange(ctx, b, byLease)
+		if err == nil {
+			err = b.readLease(p.texts)
+		}
+		if err != nil {
 			return err
 		}
 	}

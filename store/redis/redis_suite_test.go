@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -74,5 +75,34 @@ func TestSuiteGeneral(t *testing.T) {
 		Backwards: true,
 		Lends:     true,
 		Slow:      true,
+	})
+}
+
+// inTurn are nodes that decide calls in turn.
+type inTurn struct {
+	nodes []*redis.Store
+	calls int
+}
+
+func (s *inTurn) Decide(ctx context.Context, c *stint.Call) error {
+	s.calls++
+	return s.nodes[s.calls%len(s.nodes)].Decide(ctx, c)
+}
+
+// TestSuiteMixed runs the part about loans with two nodes in turn: decide.lua decides for one, as it
+// does for nodes of older releases, and lease.lua and the quick scripts for the other.
+func TestSuiteMixed(t *testing.T) {
+	server := testkit.StartRedis(t)
+	next := 0
+	storetest.RunLoans(t, storetest.Options{
+		New: func(t testing.TB) stint.Store {
+			next++
+			namespace := fmt.Sprint("mixed", next)
+			older := openIn(t, server, namespace)
+			older.GeneralForTest()
+			return &inTurn{nodes: []*redis.Store{older, openIn(t, server, namespace)}, calls: next}
+		},
+		Lends: true,
+		Slow:  true,
 	})
 }

@@ -72,6 +72,12 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
+// RunLoans runs only the part of the suite about loans.
+func RunLoans(t *testing.T, o Options) {
+	t.Helper()
+	loans(t, o)
+}
+
 func runParts(t *testing.T, o Options) {
 	for _, part := range []struct {
 		name string

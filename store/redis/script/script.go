@@ -41,6 +41,7 @@ func (set Kinds) Text() string {
 		{logKind, "log"},
 		{slidingKind, "sliding"},
 		{penaltyKind, "penalty"},
+		{Lend, "terms"},
 		{Lend, "lend"},
 	} {
 		if set&f.kind != 0 {

@@ -21,13 +21,8 @@
 --   1767225500000000 0 table: 0x7fa522c29390 the same, and where this process has its interpreter.
 --                                            A server that starts again almost surely has it
 --                                            elsewhere
-
-local LIFE = 2500000 -- time from an ask until its loan is written off
-local SPENT = 0.8 -- the part of LIFE in which the node may spend
-local PART = 4 -- at most 1/PART of a limit is lent
-local LEAST = 8 -- the least number of units lent to a node that wants more
-local PAUSE = 75000 -- how long a node does not ask again for a used up key
-local ACTIVE = 500000 -- how long a node counts as active after an ask
+--
+-- lease.lua does the same for most messages of nodes, in less time.
 
 function lending.read(text)
   local began, called, rest = match(text, '^(%d+) (%d+)(.*)$')

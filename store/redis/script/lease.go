@@ -1,0 +1,89 @@
+package script
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"stint"
+)
+
+// Lease decides takes with a loan, each by itself, see lua/lease.lua.
+var Lease = rueidis.NewLuaScript(Text("terms", "lease"))
+
+// LeaseTake is a take for Lease of a limit that Leases.
+type LeaseTake struct {
+	Limit *stint.Limit
+	Quick *Quick
+	Cost  uint64
+	Loan  *stint.Loan   // the node's report; read fills in the answer
+	Known stint.Instant // the epoch that this store remembers
+}
+
+// Leases reports whether Lease can decide takes of a limit. Limit must be that of the form.
+func (f *Quick) Leases(limit *stint.Limit) bool {
+	return f.Per == 0 && limit.Algorithm() == stint.TokenBucket && limit.ForStores().Leasable()
+}
+
+// LeaseNumbers appends the first numbers for Lease: the time, 0 for that of the server, and the spare
+// of keys.
+func LeaseNumbers(bytes []byte, at stint.Instant, spare int64) []byte {
+	return Doubles(bytes, int64(at), spare)
+}
+
+// Append appends the numbers of a take.
+func (t *LeaseTake) Append(bytes []byte) []byte {
+	a := t.Loan
+	return Doubles(bytes, int64(min(t.Cost, maxUnits)), t.Limit.Capacity(), int64(t.Quick.Charge), int64(a.Node), int64(a.Seq),
+		int64(a.Epoch), int64(a.Kept), int64(a.Home), int64(a.Want), Flag(a.KeptAfterLoss), int64(max(t.Known, a.Epoch)))
+}
+
+// LeaseAnswer is the beginning of the answer of Lease.
+type LeaseAnswer struct {
+	Now     stint.Instant
+	Began   stint.Instant // the epoch; below 0 if it follows a loss
+	Process int64         // the address of the server's interpreter
+}
+
+// ReadLeases parses the beginning of an answer. It returns false if it has another form.
+func ReadLeases(text string) (a LeaseAnswer, ok bool) {
+	var n [3]int64
+	ok = numbersIn(text, n[:])
+	return LeaseAnswer{stint.Instant(n[0]), stint.Instant(n[1]), n[2]}, ok
+}
+
+// Read parses the answer to a take, which is not empty, into the loan. It returns false if the answer
+// has another form.
+func (t *LeaseTake) Read(said *LeaseAnswer, text string) (d stint.Decision, ok bool) {
+	var n [9]int64
+	if !numbersIn(text, n[:]) {
+		return d, false
+	}
+	d = stint.Decision{
+		Allowed: n[0] == 1, Limit: t.Limit.Capacity(), Remaining: n[1],
+		RetryAfter: Span(n[2]), ResetAfter: Span(n[3]), At: said.Now,
+	}
+	if n[2] < 0 {
+		d.RetryAfter = stint.Never
+	}
+	a := t.Loan
+	a.Answer(stint.Epoch{Began: max(said.Began, -said.Began)})
+	a.Grant, a.Held, a.Lease, a.Empty, a.Recall = uint32(n[4]), uint32(n[5]), Span(n[6]), Span(n[7]), n[8] == 1
+	return d, true
+}
+
+// numbersIn parses a text of doubles, which are whole numbers.
+func numbersIn(text string, numbers []int64) bool {
+	if len(text) != 8*len(numbers) {
+		return false
+	}
+	for i := range numbers {
+		numbers[i] = int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[8*i:]))))
+	}
+	return true
+}
+
+// Span turns microseconds into a Duration, as the root package does.
+func Span(micros int64) time.Duration { return stint.Instant(micros).Sub(0) }

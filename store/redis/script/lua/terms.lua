@@ -1,0 +1,10 @@
+-- Numbers of lending, as in loan.go of the root package. Times are microseconds. It is the first
+-- part of lease.lua and lend.lua.
+
+local LIFE = 2500000 -- time from an ask until its loan is written off
+local SPENT = 0.8 -- the part of LIFE in which the node may spend
+local PART = 4 -- at most 1/PART of a limit is lent
+local LEAST = 8 -- the least number of units lent to a node that wants more
+local PAUSE = 75000 -- how long a node does not ask again for a used up key
+local ACTIVE = 500000 -- how long a node counts as active after an ask
+
