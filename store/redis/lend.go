@@ -57,7 +57,6 @@ func (b *batch) isLease() bool {
 			return false
 		}
 	}
-	b.process = b.parts[0].keyPrefix + processKey
 	b.epoch = b.parts[0].keyPrefix + epochKey
 	return true
 }
@@ -93,7 +92,7 @@ func execLease(ctx context.Context, client rueidis.Client, group []*waiter) erro
 		keys, words = append(keys, w.batch.keys...), append(words, w.batch.args[1:]...)
 	}
 	words[0] = string(bytes)
-	answers, err := script.Lease.Exec(ctx, client, append(keys, first.epoch, first.process), words).AsStrSlice()
+	answers, err := script.Lease.Exec(ctx, client, append(keys, first.epoch), words).AsStrSlice()
 	if err != nil || len(answers) == 0 {
 		return err
 	}

@@ -152,7 +152,7 @@ func lendRound(s tester, r *rand.Rand, limits ...*stint.Limit) {
 			now += 2_400_000
 		}
 		limit := pick(r, limits...)
-		cost := uint32(pick(r, 0, 0, 1, 2, 5, r.IntN(40)))
+		cost := uint32(pick(r, 0, 0, 1, 2, 5, r.IntN(40), r.IntN(100)))
 		take := stint.Take{Key: "k", Limit: limit, Cost: cost, Independent: r.IntN(2) == 0}
 		if r.IntN(4) == 0 {
 			b.takeWithoutLoan(s, now, take, len(limits) == 1)

@@ -2,7 +2,7 @@
 -- node reports, the take, and what the node borrows. It does the same as decide.lua, which needs
 -- four times as long, for takes that are decided each by itself. lend.lua describes loans.
 --
--- KEYS are the key of each take, and then those of the epoch and the process. ARGV are
+-- KEYS are the key of each take, and then that of the epoch. ARGV are
 --
 --   numbers   doubles, little-endian
 --     now       microseconds since 1970, at most 2^52; 0: the time of this server
@@ -18,7 +18,7 @@
 --
 --   head      beginning of its state, with the bar
 --
--- It returns nothing if decide.lua must begin an epoch or write its process. Otherwise it returns
+-- It returns nothing if decide.lua must begin an epoch. Otherwise it returns
 -- the time, the epoch (below 0 if it follows a loss) and the process, and for each take
 --
 --   allowed, remaining, retry_after, reset_after, grant, held, lease, empty, recall
@@ -30,13 +30,11 @@ local match, sub, format, concat = string.match, string.sub, string.format, tabl
 local floor, max, min, doubles, pack = math.floor, math.max, math.min, struct.unpack, struct.pack
 local whole = #format('%d', 2 ^ 52) == 16 and '%d' or '%.0f' -- as in write.lua
 local keys, numbers = KEYS, ARGV[1]
-local count = #keys - 2
+local count = #keys - 1
 
-local marks = redis.call('MGET', keys[count + 1], keys[count + 2])
-local began, lost, run = match(marks[1] or '', '^(%d+) (%d) (%w+)$')
-local process = tostring(redis)
-if not began or marks[2] ~= began .. ' ' .. lost .. ' ' .. process
-  or run ~= match(redis.call('INFO', 'server'), 'run_id:(%w+)') then
+local text = redis.pcall('GET', keys[#keys]) -- or a table with the error
+local began, lost, run = match(type(text) == 'string' and text or '', '^(%d+) (%d) (%w+)$')
+if not began or run ~= match(redis.call('INFO', 'server'), 'run_id:(%w+)') then
   return {}
 end
 began, lost = tonumber(began), lost == '1'
@@ -210,7 +208,7 @@ local function decide(i)
     retry, max(0, t - now), grant, held, lease, empty, recall)
 end
 
-local answers, skipped = { pack('<ddd', now, lost and -began or began, tonumber(match(process, '0x(%x+)$') or '0', 16)) }, {}
+local answers, skipped = { pack('<ddd', now, lost and -began or began, tonumber(match(tostring(redis), '0x(%x+)$') or '0', 16)) }, {}
 for i = 1, count do
   local answer = skipped[keys[i]] and '' or decide(i)
   if answer == '' then
