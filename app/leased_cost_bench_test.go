@@ -115,7 +115,8 @@ func (l *costLoad) run(length time.Duration, fleets ...*costFleet) {
 				}
 				time.Sleep(time.Until(at)) // clients do not wait for answers
 				key := stint.Key(fmt.Sprint(rand.IntN(l.keys)))
-				for _, f := range fleets {
+				for i, first := 0, rand.IntN(len(fleets)); i < len(fleets); i++ { // the one that is asked first pays more
+					f := fleets[(first+i)%len(fleets)]
 					all.Go(func() { f.ask(node, key, l.limit) })
 				}
 			}

@@ -147,9 +147,9 @@ func (e *entry) startReportLocked(a *stint.Loan, n *Node, home int64, want float
 	}
 }
 
-// leastSavings is how many takes a report must save. A report costs the store about six times as
-// much as a take: measured by BenchmarkLeasedCost.
-const leastSavings = 6
+// leastSavings is how many takes a report must save. A report costs Redis two to three times as much
+// as a take, and while something of a key is lent, each take of another node costs more.
+const leastSavings = 4
 
 // updateSavingsLocked updates savings by the units that the last report brought. Takes count as if
 // each cost as much as the last one that the store decided.

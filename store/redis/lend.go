@@ -46,20 +46,31 @@ func readLoan(a *stint.Loan, n []int64) (began stint.Instant, process int64) {
 	return began, n[6]
 }
 
-// isLease reports whether lease.lua can decide the whole batch.
+// isLease reports whether lease.lua can decide all groups that are not done.
 func (b *batch) isLease() bool {
-	if len(b.parts) == 0 || len(b.groups) != len(b.parts) || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
+	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
 		return false
 	}
-	for i := range b.parts {
-		p := &b.parts[i]
-		if p.loan == nil || p.loan.Node == 0 || p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.test || !p.Quick.Leases(p.Limit) {
+	for i := range b.groups {
+		g := &b.groups[i]
+		p := &b.parts[g.first]
+		if g.done {
+			continue
+		}
+		if g.end-g.first > 1 || p.loan == nil || p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.test || !p.Quick.Leases(p.Limit) {
 			return false
 		}
+		if p.loan.Node == 0 && p.word != unread { // only the quick scripts know whether something is lent
+			return false
+		}
+		b.epoch = p.keyPrefix + epochKey
 	}
-	b.epoch = b.parts[0].keyPrefix + epochKey
-	return true
+	return b.epoch != ""
 }
+
+// unread is the state that a quick script returns if it cannot decide the key, because something of
+// it is lent or it cannot read it.
+const unread = -1
 
 // lease returns the take of a part for lease.lua.
 func (p *part) lease() script.LeaseTake {
@@ -70,8 +81,11 @@ func (p *part) lease() script.LeaseTake {
 func (b *batch) writeLease() {
 	b.keys, b.args, b.size = b.keys[:0], append(b.args[:0], ""), 0
 	var bytes []byte
-	for i := range b.parts {
-		p := &b.parts[i]
+	for i := range b.groups {
+		if b.groups[i].done {
+			continue
+		}
+		p := &b.parts[b.groups[i].first]
 		take := p.lease()
 		bytes = take.Append(bytes)
 		b.keys, b.args = append(b.keys, p.name), append(b.args, p.Quick.Head)
@@ -116,16 +130,22 @@ func (b *batch) readLease(texts []string) error {
 	if !ok {
 		return errReply
 	}
-	for i, text := range texts[1:] {
-		if text == "" {
+	next := texts[1:]
+	for i := range b.groups {
+		g := &b.groups[i]
+		if g.done {
 			continue
 		}
-		p := &b.parts[i]
+		text := next[0]
+		if next = next[1:]; text == "" {
+			continue
+		}
+		p := &b.parts[g.first]
 		take := p.lease()
 		if p.result, ok = take.Read(&said, text); !ok {
 			return errReply
 		}
-		p.began, p.process, b.groups[i].done = said.Began, said.Process, true
+		p.began, p.process, g.done = said.Began, said.Process, true
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		err = s.decideSlowly(ctx, b, now)
 	default: // like decideTogether without its checks, as most calls take this path
 		if _, err = s.exchange(ctx, b, byQuick); err == nil && !b.readQuick() {
-			err = s.runDecide(ctx, b, now)
+			err = s.decideSlowly(ctx, b, now)
 		}
 	}
 	if err != nil {
@@ -298,12 +298,11 @@ func (s *Store) decideTogether(ctx context.Context, b *batch, now stint.Instant)
 		if _, err := s.exchange(ctx, b, byQuick); err != nil || b.readQuick() {
 			return err
 		}
-		return s.runDecide(ctx, b, now)
 	}
 	return s.decideSlowly(ctx, b, now)
 }
 
-// decideSlowly decides the groups of a batch that the quick scripts cannot decide.
+// decideSlowly decides the groups of a batch that the quick scripts have not decided.
 func (s *Store) decideSlowly(ctx context.Context, b *batch, now stint.Instant) error {
 	if !s.onlyDecide && b.isLease() {
 		b.writeLease()
@@ -311,7 +310,10 @@ func (s *Store) decideSlowly(ctx context.Context, b *batch, now stint.Instant) e
 		if err == nil {
 			err = b.readLease(p.texts)
 		}
-		if err != nil {
+		switch {
+		case err != nil && b.charged() && !errors.Is(err, stint.ErrUnknown):
+			return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
+		case err != nil:
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 -- Decides takes of busy token buckets that fill steadily, with the loans of their nodes: what the
 -- node reports, the take, and what the node borrows. It does the same as decide.lua, which needs
--- four times as long, for takes that are decided each by itself. lend.lua describes loans.
+-- four times as long, for takes that are decided each by itself. lend.lua describes loans. Node 0
+-- has none; the quick scripts leave it the takes whose answer the loans of others may change.
 --
 -- KEYS are the key of each take, and then that of the epoch. ARGV are
 --
@@ -68,7 +69,7 @@ local function decide(i)
   local key, head = keys[i], ARGV[i + 1]
   local cost, most, charge, node, seq, epoch, kept, home, want, after_loss, known =
     doubles('<ddddddddddd', numbers, i * 88 - 71)
-  if known > began or known > 0 and known ~= began and not lost or seq < 1 then
+  if known > began or known > 0 and known ~= began and not lost or node > 0 and seq < 1 then
     return '' -- another epoch begins
   end
 
@@ -88,7 +89,8 @@ local function decide(i)
       t, entered, called = tonumber(t), tonumber(entered), tonumber(called)
     end
   end
-  if not (t >= 0 and t <= now + full) or called > now + 2 * PAUSE or entered ~= began and lost and after_loss == 0 then
+  if not (t >= 0 and t <= now + full) or called > now + 2 * PAUSE or entered ~= began and lost and after_loss == 0
+    or node == 0 and not entered then
     return ''
   end
   local name, n, lent = format(whole, node), 0, 0
@@ -113,7 +115,7 @@ local function decide(i)
 
   -- Book the report.
   local own, last, granted = nil, 0, 0
-  for k = first, n do
+  for k = node > 0 and first or n + 1, n do
     if names[k] == name then
       own, last, granted = k, tonumber(seqs[k]), tonumber(grants[k])
     end
@@ -139,7 +141,7 @@ local function decide(i)
 
   -- Lend.
   local grant, lease, empty, recall = 0, 0, 0, 0
-  if seq < last then
+  if node == 0 or seq < last then
     held = 0
   else
     local quarter = floor(most / PART)
@@ -197,15 +199,23 @@ local function decide(i)
   end
 
   -- Write the state.
+  local answer = pack('<ddddddddd', allowed and 1 or 0, max(0, most - floor((used + charge - 1) / charge)),
+    retry, max(0, t - now), grant, held, lease, empty, recall)
   local ends = max(n >= first and ats[n] + LIFE or 0, refilled(t, lents, ats, first, lent, charge))
-  local text = concat({ head, format(whole, t), '~', format(whole, began), ' ', format(whole, called), concat(loans, '', first, n) })
-  local answer = redis.pcall('SET', key, text, 'PX', format(whole, spare + floor((max(0, ends - now) + 999) / 1000)))
-  if answer.err then
+  local life = format(whole, spare + floor((max(0, ends - now) + 999) / 1000))
+  if node == 0 and not (allowed and cost > 0) then
+    if redis.pcall('PTTL', key) == -1 then
+      redis.pcall('PEXPIRE', key, life)
+    end
     return answer
   end
-  written = true
-  return pack('<ddddddddd', allowed and 1 or 0, units > 0 and most - floor((used + charge - 1) / charge) or 0,
-    retry, max(0, t - now), grant, held, lease, empty, recall)
+  local text = head .. format(whole, t)
+  if n >= first or called > now or lost and after_loss == 0 then -- otherwise the state counts the same without, see loans.lua
+    text = concat({ text, '~', format(whole, began), ' ', format(whole, called), concat(loans, '', first, n) })
+  end
+  local problem = redis.pcall('SET', key, text, 'PX', life)
+  written = written or not problem.err
+  return problem.err and problem or answer
 end
 
 local answers, skipped = { pack('<ddd', now, lost and -began or began, tonumber(match(tostring(redis), '0x(%x+)$') or '0', 16)) }, {}
