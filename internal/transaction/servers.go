@@ -28,3 +28,19 @@ func FailedServers(err error) *ServerError {
 	}
 	return nil
 }
+
+// MarkRestUncharged marks an error: the servers that it does not list charged nothing.
+func MarkRestUncharged(err error) error {
+	if serverErr := FailedServers(err); serverErr != nil {
+		serverErr.RestUncharged = true
+	}
+	return err
+}
+
+// UnmarkRestUncharged removes that mark.
+func UnmarkRestUncharged(err error) error {
+	if serverErr := FailedServers(err); serverErr != nil {
+		serverErr.RestUncharged = false
+	}
+	return err
+}

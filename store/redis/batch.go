@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,10 +34,10 @@ type batch struct {
 	more    script.Kinds // algorithms of states that a script found and could not read
 	keys    []string
 	args    []string
-	epoch   string          // key of the epoch; "" if nothing may be lent
-	process string          // key of the process; "" if nothing may be lent
-	quick   *script.Scripts // the quick scripts that decide the batch
-	found   stint.Instant   // time at which quick.lua decided
+	epoch   string        // key of the epoch; "" if nothing may be lent
+	process string        // key of the process; "" if nothing may be lent
+	quick   *quickScripts // the quick scripts that decide the batch
+	found   stint.Instant // time at which quick.lua decided
 	slot    waiter
 }
 
@@ -68,11 +66,11 @@ type part struct {
 	op          stint.Op
 	undo        *stint.Decision
 	loan        *stint.Loan
-	known       stint.Instant   // epoch of the partition that this store remembers
-	keyPrefix   string          // of the partition; "" without a loan
-	began       stint.Instant   // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
-	process     int64           // the address of the server's interpreter in that answer
-	quick       *script.Scripts // the quick scripts that may decide the part with its loan; nil: none
+	known       stint.Instant // epoch of the partition that this store remembers
+	keyPrefix   string        // of the partition; "" without a loan
+	began       stint.Instant // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
+	process     int64         // the address of the server's interpreter in that answer
+	quick       *quickScripts // the quick scripts that may decide the part with its loan; nil: none
 	cost        uint64
 	test        bool  // only tested: the quick scripts look at the state
 	borrows     uint8 // Take.Borrows
@@ -146,24 +144,16 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 		if t := &c.Takes[i]; t.Loan() != nil && p.loan == nil && p.name != "" {
 			p.loan, p.keyPrefix = t.Loan(), s.keyPrefixes[p.partition]
 			known := s.epochs[p.partition].load()
-			p.known, p.quick = known.at(), p.quickScripts(&known)
+			p.known, p.quick = known.at(), p.scriptsIn(&known)
 		}
 	}
 }
-
-// maxText is the longest key, in bytes, that is stored as it is; longer ones are hashed.
-const maxText = 128
 
 // name returns the key in Redis of a take's state, and its partition.
 func (s *Store) name(t *stint.Take) (name string, partition int) {
 	algorithm, key := t.Limit.Algorithm(), t.Key
 	partition = s.partition(t)
-	prefix := s.keyPrefixes[partition]
-	if len(key) <= maxText {
-		return prefix + algorithm.String() + ":" + string(key), partition
-	}
-	sum := sha256.Sum256([]byte(key))
-	return prefix + algorithm.String() + "#" + hex.EncodeToString(sum[:16]), partition
+	return script.Key(s.keyPrefixes[partition], algorithm, key), partition
 }
 
 // partition returns the partition of a take's key.
@@ -224,9 +214,6 @@ func (b *batch) spare() int64 {
 
 // partBytes is the approximate size of a part's arguments, without its key.
 const partBytes = 64
-
-// maxCost is larger than any capacity and any debt.
-const maxCost = 1 << 48
 
 // write writes the keys and arguments of decide.lua for the groups that are not done, with the
 // calendar windows around now. It reports whether there are any.
@@ -289,23 +276,7 @@ func (b *batch) writeGroup(g *group, follows bool) {
 }
 
 func (b *batch) writePart(p *part) {
-	b.args = append(b.args, p.Head)
-	b.number(int64(p.op))
-	b.number(int64(min(p.cost, maxCost)))
-	b.number(p.scriptFlags())
-	b.number(p.Wait)
-	if p.Calendar {
-		bounds := p.Around(b.now)
-		b.number(int64(len(bounds)))
-		for _, bound := range bounds {
-			b.number(bound)
-		}
-	}
-	if p.undo != nil {
-		b.number(int64(p.undo.At))
-		b.number(int64(p.undo.At.Add(p.undo.ResetAfter)))
-		b.number(p.undo.Limit - p.undo.Remaining)
-	}
+	b.args = p.Append(b.args, p.op, p.cost, p.scriptFlags(), b.now, p.undo)
 	if p.borrows > 0 {
 		b.number(int64(len(p.sources)))
 		for _, l := range p.sources {
@@ -314,7 +285,9 @@ func (b *batch) writePart(p *part) {
 		}
 	}
 	if p.loan != nil {
-		b.writeLoan(p.loan, p.known)
+		for _, n := range script.LoanNumbers(p.loan, p.known) {
+			b.number(n)
+		}
 	}
 }
 
@@ -413,16 +386,13 @@ func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
 // errReply is the error about an answer that none of our scripts gives.
 var errReply = fmt.Errorf("redis: %w: the server's answer has the wrong form", stint.ErrUnknown)
 
-// fields is how many numbers a script answers for each part.
-const fields = 8
-
 // readGroup reads the answers for the parts of a group.
 func (b *batch) readGroup(g *group, answer message) error {
 	numbers, err := answer.AsIntSlice()
-	want := 1 + fields*(g.end-g.first)
+	want := 1 + script.Fields*(g.end-g.first)
 	for i := g.first; i < g.end; i++ {
 		if b.parts[i].loan != nil {
-			want += loanFields
+			want += script.LoanFields
 		}
 	}
 	if err != nil || len(numbers) != want {
@@ -431,22 +401,12 @@ func (b *batch) readGroup(g *group, answer message) error {
 	at, next := stint.Instant(numbers[0]), numbers[1:]
 	for i := g.first; i < g.end; i++ {
 		p, n := &b.parts[i], next
-		next = next[fields:]
+		next = next[script.Fields:]
 		if p.loan != nil {
-			p.began, p.process = readLoan(p.loan, next)
-			next = next[loanFields:]
+			p.began, p.process = script.ReadLoan(p.loan, next)
+			next = next[script.LoanFields:]
 		}
-		p.result = stint.Decision{
-			Allowed: n[0] == 1, Limit: p.Limit.Capacity(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
-			RetryAfter: script.Span(n[2]), ResetAfter: script.Span(n[3]), Delay: script.Span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]), Charged: uint32(n[7]),
-		}
-		if p.Limit.Algorithm() == stint.Penalty {
-			p.result.Debt, p.result.Charged = n[7], 0
-		}
-		p.writes = n[5] == 2
-		if n[2] < 0 {
-			p.result.RetryAfter = stint.Never
-		}
+		p.result, p.writes = p.Decision(at, n)
 		if p.name == "" {
 			p.result.Limit, p.result.Remaining = stint.NoLimit, stint.NoLimit
 		}

@@ -421,7 +421,7 @@ func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rueidis.RedisResult {
 	first := group[0].batch
 	if len(group) == 1 && first.epoch == "" {
-		return script.Decide(first.kinds).Exec(ctx, client, first.keys, first.args)
+		return decideScript(first.kinds).Exec(ctx, client, first.keys, first.args)
 	}
 	var kinds script.Kinds
 	var keys, args []string
@@ -434,7 +434,7 @@ func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rue
 	if epoch != "" {
 		keys = append(keys, epoch, process)
 	}
-	return script.Decide(kinds).Exec(ctx, client, keys, args)
+	return decideScript(kinds).Exec(ctx, client, keys, args)
 }
 
 // execPing reads the epoch of the partition. A server that has none, or does not let this user read

@@ -19,7 +19,7 @@ type epoch struct {
 	began   stint.Instant // below 0 if it follows a loss
 	process int64         // the address of the process's interpreter; 0: unknown
 	since   time.Duration // uptime of the first answer in this epoch
-	scripts *script.Scripts
+	scripts *quickScripts
 }
 
 // set stores the epoch of an answer, and the server's process.
@@ -33,7 +33,7 @@ func (e *knownEpoch) set(began stint.Instant, process int64) {
 		next.since = old.since
 	}
 	if process != 0 {
-		next.scripts = script.In(began, process)
+		next.scripts = newQuickScripts(script.In(began, process))
 	}
 	e.now.Store(&next)
 }
@@ -54,19 +54,19 @@ var started = time.Now()
 // uptime returns the time since this process started.
 func uptime() time.Duration { return time.Since(started) }
 
-// quickScripts returns the scripts that may decide a part with a loan in the epoch that this store
+// scriptsIn returns the scripts that may decide a part with a loan in the epoch that this store
 // remembers of its partition, nil if only decide.lua may.
 //
 // They decide as if this node had nothing of the key; they leave states with loans that change the
 // answer to decide.lua. With KeptAfterLoss that is right in each epoch. Without, it is right in an
 // epoch that does not follow a loss, and later in the others: when a key that was used up at the
 // beginning of the epoch is whole again and all loans from before are written off.
-func (p *part) quickScripts(e *epoch) *script.Scripts {
+func (p *part) scriptsIn(e *epoch) *quickScripts {
 	switch {
 	case p.loan.Node != 0 || p.loan.Epoch != 0 || p.Quick == nil:
 		return nil
 	case p.loan.KeptAfterLoss:
-		return script.Plain
+		return plainScripts
 	case e.began < 0 && uptime()-e.since <= p.Quick.Settled():
 		return nil
 	}

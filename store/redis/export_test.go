@@ -3,13 +3,15 @@ package redis
 import (
 	"sync/atomic"
 	"time"
+
+	"stint/store/redis/connect"
 )
 
 // RenewForTest makes a store that nobody uses any more as it was when it was opened, but with
 // another namespace and with its connections.
 func (s *Store) RenewForTest(namespace string) {
 	s.background.Wait()
-	s.namespace, s.keyPrefixes = namespace, keyPrefixes(namespace, s.tags)
+	s.namespace, s.keyPrefixes = namespace, connect.KeyPrefixes(namespace, s.tags)
 	for i, prefix := range s.keyPrefixes {
 		c := newCommitter(s.links, prefix)
 		c.sharesConnections = s.commits[i].sharesConnections

@@ -3,10 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"stint"
@@ -43,10 +40,7 @@ func (s *Store) probe(ctx context.Context, place stint.Key) error {
 }
 
 // Warning is a setting of a server that will cause wrong decisions some day.
-type Warning struct {
-	Problem string
-	Hint    string
-}
+type Warning = connect.Warning
 
 // Warnings reads the settings of all servers and returns those that are dangerous for limits: a
 // maxmemory policy by which a full server evicts keys, and with them the counts.
@@ -61,30 +55,7 @@ func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
 		if err != nil {
 			return all, connect.Explain("look at "+address, err)
 		}
-		all = append(all, memoryWarnings(address, parseInfo(text))...)
+		all = append(all, connect.MemoryWarnings(address, text)...)
 	}
 	return all, nil
-}
-
-// memoryWarnings returns the warnings about the memory settings of a server.
-func memoryWarnings(address string, info map[string]string) []Warning {
-	most, err := strconv.ParseInt(info["maxmemory"], 10, 64)
-	if policy := info["maxmemory_policy"]; err == nil && most > 0 && policy != "noeviction" {
-		return []Warning{{
-			Problem: fmt.Sprintf("%s forgets keys when its %d bytes are full (maxmemory-policy %s), and who was over a limit starts anew", address, most, policy),
-			Hint:    "set maxmemory-policy noeviction, give limits a server of their own, and watch used_memory",
-		}}
-	}
-	return nil
-}
-
-// parseInfo parses the answer of INFO.
-func parseInfo(text string) map[string]string {
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
-	return fields
 }

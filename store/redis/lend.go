@@ -17,35 +17,6 @@ const (
 	processKey = "process"
 )
 
-// loanFields is how many numbers script/lua/lend.lua answers for a loan.
-const loanFields = 7
-
-// writeLoan writes a node's report and request about its lease.
-func (b *batch) writeLoan(a *stint.Loan, known stint.Instant) {
-	b.number(int64(a.Node))
-	b.number(int64(a.Seq))
-	b.number(int64(a.Epoch))
-	b.number(int64(a.Kept))
-	b.number(int64(a.Home))
-	b.number(int64(a.Want))
-	if a.KeptAfterLoss {
-		b.number(1)
-	} else {
-		b.number(0)
-	}
-	b.number(int64(max(known, a.Epoch)))
-}
-
-// readLoan reads the script's answer to writeLoan. It returns the epoch of the answer, below 0 if
-// it follows a loss, and the address of the server's interpreter.
-func readLoan(a *stint.Loan, n []int64) (began stint.Instant, process int64) {
-	began = stint.Instant(n[5])
-	a.Grant, a.Held = uint32(n[0]), uint32(n[1])
-	a.Lease, a.Empty = script.Span(n[2]), script.Span(n[3])
-	a.Recall, a.Began = n[4] == 1, max(began, -began)
-	return began, n[6]
-}
-
 // isLease reports whether lease.lua can decide all groups that are not done.
 func (b *batch) isLease() bool {
 	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode != modeDecide {
@@ -79,34 +50,26 @@ func (p *part) lease() script.LeaseTake {
 
 // writeLease writes the keys and arguments of lease.lua.
 func (b *batch) writeLease() {
-	b.keys, b.args, b.size = b.keys[:0], append(b.args[:0], ""), 0
-	var bytes []byte
+	call := script.LeaseCall{Keys: b.keys[:0], Words: b.args[:0]}
 	for i := range b.groups {
-		if b.groups[i].done {
-			continue
+		if !b.groups[i].done {
+			p := &b.parts[b.groups[i].first]
+			call.Add(p.name, p.lease())
 		}
-		p := &b.parts[b.groups[i].first]
-		take := p.lease()
-		bytes = take.Append(bytes)
-		b.keys, b.args = append(b.keys, p.name), append(b.args, p.Quick.Head)
-		b.size += len(p.name) + 2*partBytes
 	}
-	b.args[0] = string(bytes)
+	b.keys, b.args = call.Keys, call.Finish()
+	b.size = 2 * partBytes * len(b.keys)
 }
 
 // execLease runs lease.lua for a group of batches. It gives each waiter the beginning of the answer
 // and the answers to its takes, or nothing if decide.lua must decide them all.
 func execLease(ctx context.Context, client rueidis.Client, group []*waiter) error {
 	first := group[0].batch
-	bytes := script.LeaseNumbers(nil, first.at, first.spare())
-	var keys []string
-	words := []string{""}
+	keys, words := script.BeginLeases(first.at, first.spare())
 	for _, w := range group {
-		bytes = append(bytes, w.batch.args[0]...)
-		keys, words = append(keys, w.batch.keys...), append(words, w.batch.args[1:]...)
+		keys, words = append(keys, w.batch.keys...), script.JoinLeases(words, w.batch.args)
 	}
-	words[0] = string(bytes)
-	answers, err := script.Lease.Exec(ctx, client, append(keys, first.epoch), words).AsStrSlice()
+	answers, err := leaseScript.Exec(ctx, client, append(keys, first.epoch), words).AsStrSlice()
 	if err != nil || len(answers) == 0 {
 		return err
 	}
@@ -115,8 +78,8 @@ func execLease(ctx context.Context, client rueidis.Client, group []*waiter) erro
 	}
 	head, rest := answers[0], answers[1:]
 	for _, w := range group {
-		w.texts = append([]string{head}, rest[:len(w.batch.keys)]...)
-		rest = rest[len(w.batch.keys):]
+		n := len(w.batch.keys)
+		w.texts, rest = append([]string{head}, rest[:n]...), rest[n:]
 	}
 	return nil
 }

@@ -14,15 +14,3 @@ const DefaultPartitions = 64
 
 // MaxPartitions is the largest number of partitions.
 const MaxPartitions = connect.MaxPartitions
-
-// keyPrefixes returns the prefix of all keys of each partition, one prefix without tags.
-func keyPrefixes(namespace string, tags []string) []string {
-	if tags == nil {
-		return []string{namespace + ":"}
-	}
-	var all []string
-	for _, tag := range tags {
-		all = append(all, namespace+":{"+tag+"}:")
-	}
-	return all
-}

@@ -26,13 +26,13 @@ func (b *batch) isQuick() bool {
 	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode == modeDenied {
 		return false
 	}
-	b.process, b.quick = "", script.Plain
+	b.process, b.quick = "", plainScripts
 	for i := range b.parts {
 		p := &b.parts[i]
 		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.loan != nil && p.quick == nil {
 			return false
 		}
-		if p.loan == nil || p.quick == script.Plain {
+		if p.loan == nil || p.quick == plainScripts {
 			continue
 		}
 		if b.process != "" && b.quick != p.quick { // the epoch changed meanwhile
@@ -85,9 +85,9 @@ func (b *batch) few(renew bool) (lua *rueidis.Lua, keys, words []string) {
 		keys = append(keys, b.process)
 	}
 	if len(b.parts) == 1 {
-		return b.quick.One, keys, b.wordsOfOne(renew)
+		return b.quick.one, keys, b.parts[0].Quick.WordsOfOne(b.parts[0].takes(), renew)
 	}
-	return b.quick.Few, keys, b.wordsOfFew(renew)
+	return b.quick.few, keys, b.wordsOfFew(renew)
 }
 
 // readFew reads the answer of the script that few returned.
@@ -101,16 +101,6 @@ func (b *batch) readFew(answer rueidis.RedisResult) error {
 		b.parts[i].word = numbers[1+i]
 	}
 	return nil
-}
-
-// wordsOfOne returns the arguments of one.lua.
-func (b *batch) wordsOfOne(renew bool) []string {
-	p := &b.parts[0]
-	place := p.Quick.Place
-	if renew {
-		place = ""
-	}
-	return []string{p.Quick.Head, script.Number(p.units()), script.Number(p.most()), place}
 }
 
 // wordsOfFew returns the arguments of few.lua.
@@ -135,7 +125,7 @@ func execQuick(ctx context.Context, client rueidis.Client, group []*waiter, rene
 		m.add(p.batch)
 	}
 	keys := m.keys(group[0].batch)
-	numbers, err := readNumbers(group[0].batch.quick.Quick.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.merged))
+	numbers, err := readNumbers(group[0].batch.quick.quick.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.merged))
 	if err != nil {
 		return err
 	}

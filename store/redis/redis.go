@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/store/redis/connect"
 	"stint/store/redis/script"
 )
@@ -180,7 +181,7 @@ func Open(url string, options Options) (*Store, error) {
 	for i := range s.links {
 		s.links[i].Target = target
 	}
-	s.keyPrefixes = keyPrefixes(s.namespace, s.tags)
+	s.keyPrefixes = connect.KeyPrefixes(s.namespace, s.tags)
 	for _, prefix := range s.keyPrefixes {
 		c := newCommitter(s.links, prefix)
 		c.sharesConnections = len(s.keyPrefixes) > 1
@@ -269,7 +270,7 @@ func (s *Store) decideInTurn(ctx context.Context, b *batch, now stint.Instant) e
 		if parts := b.parts[g.first:g.end]; b.inOnePartition(parts) {
 			b.only = i
 			if err = s.decideTogether(ctx, b, now); err != nil && !errors.Is(err, errUndecodable) {
-				err = markRestUncharged(s.withServers(err, b.partition()))
+				err = transaction.MarkRestUncharged(s.withServers(err, b.partition()))
 			}
 		} else {
 			err = s.spread(ctx, b, g, now)
@@ -282,7 +283,7 @@ func (s *Store) decideInTurn(ctx context.Context, b *batch, now stint.Instant) e
 			continue
 		}
 		if err != nil && charged {
-			return unmarkRestUncharged(fmt.Errorf("%w: %w", stint.ErrUnknown, err))
+			return transaction.UnmarkRestUncharged(fmt.Errorf("%w: %w", stint.ErrUnknown, err))
 		}
 		if err != nil {
 			return err

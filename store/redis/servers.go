@@ -124,22 +124,6 @@ func failed(servers []Server) error {
 	return errors.Join(all...)
 }
 
-// markRestUncharged marks an error: the servers that it does not list charged nothing.
-func markRestUncharged(err error) error {
-	if serverErr := transaction.FailedServers(err); serverErr != nil {
-		serverErr.RestUncharged = true
-	}
-	return err
-}
-
-// unmarkRestUncharged removes that mark.
-func unmarkRestUncharged(err error) error {
-	if serverErr := transaction.FailedServers(err); serverErr != nil {
-		serverErr.RestUncharged = false
-	}
-	return err
-}
-
 // withServers wraps an error with the servers of the partitions in which it happened.
 func (s *Store) withServers(err error, partitions ...int) error {
 	serverErr := &transaction.ServerError{Err: err}

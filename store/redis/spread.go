@@ -35,7 +35,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 	}
 	g.done = err == nil
 	if !run.Lasting {
-		return markRestUncharged(err)
+		return transaction.MarkRestUncharged(err)
 	}
 	return err
 }

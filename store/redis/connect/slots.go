@@ -44,3 +44,15 @@ var crcTable = func() (table [256]uint16) {
 	}
 	return table
 }()
+
+// KeyPrefixes returns the prefix of all keys of each partition, one prefix without tags.
+func KeyPrefixes(namespace string, tags []string) []string {
+	if tags == nil {
+		return []string{namespace + ":"}
+	}
+	var all []string
+	for _, tag := range tags {
+		all = append(all, namespace+":{"+tag+"}:")
+	}
+	return all
+}

@@ -1,6 +1,8 @@
 package script
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"strings"
@@ -180,4 +182,55 @@ func (f *Form) start(at stint.Instant) stint.Instant {
 		return at
 	}
 	return stint.Instant(st.T)
+}
+
+// maxCost is larger than any capacity and any debt.
+const maxCost = 1 << 48
+
+// Append appends the arguments of decide.lua for a take, without those of sources and loans. around is
+// a time within the calendar windows that the script gets; undo is nil if there is no such decision.
+func (f *Form) Append(args []string, op stint.Op, cost uint64, flags int64, around stint.Instant, undo *stint.Decision) []string {
+	args = append(args, f.Head, Number(int64(op)), Number(int64(min(cost, maxCost))), Number(flags), Number(f.Wait))
+	if f.Calendar {
+		bounds := f.Around(around)
+		args = append(args, Number(int64(len(bounds))))
+		for _, bound := range bounds {
+			args = append(args, Number(bound))
+		}
+	}
+	if undo != nil {
+		args = append(args, Number(int64(undo.At)), Number(int64(undo.At.Add(undo.ResetAfter))), Number(undo.Limit-undo.Remaining))
+	}
+	return args
+}
+
+// maxText is the longest key, in bytes, that is stored as it is; longer ones are hashed.
+const maxText = 128
+
+// Key returns the key in Redis of a state, in a partition whose keys begin with prefix.
+func Key(prefix string, algorithm stint.Algorithm, key stint.Key) string {
+	if len(key) <= maxText {
+		return prefix + algorithm.String() + ":" + string(key)
+	}
+	sum := sha256.Sum256([]byte(key))
+	return prefix + algorithm.String() + "#" + hex.EncodeToString(sum[:16])
+}
+
+// Fields is how many numbers decide.lua answers for each take.
+const Fields = 8
+
+// Decision returns the decision in decide.lua's answer about a take at a time. writes reports that a
+// denial would change the state too.
+func (f *Form) Decision(at stint.Instant, n []int64) (d stint.Decision, writes bool) {
+	d = stint.Decision{
+		Allowed: n[0] == 1, Limit: f.Limit.Capacity(), Remaining: max(0, n[1]), Debt: max(0, -n[1]),
+		RetryAfter: Span(n[2]), ResetAfter: Span(n[3]), Delay: Span(n[4]), Over: n[5] == 1, At: at + stint.Instant(n[6]), Charged: uint32(n[7]),
+	}
+	if f.Limit.Algorithm() == stint.Penalty {
+		d.Debt, d.Charged = n[7], 0
+	}
+	if n[2] < 0 {
+		d.RetryAfter = stint.Never
+	}
+	return d, n[5] == 2
 }

@@ -5,15 +5,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"stint"
 )
 
-// Lease decides takes with a loan, each by itself, see lua/lease.lua.
-var Lease = rueidis.NewLuaScript(Text("terms", "lease"))
-
-// LeaseTake is a take for Lease of a limit that Leases.
+// LeaseTake is a take for lua/lease.lua, of a limit that it decides, see [Quick.Leases].
 type LeaseTake struct {
 	Limit *stint.Limit
 	Quick *Quick
@@ -22,25 +17,46 @@ type LeaseTake struct {
 	Known stint.Instant // the epoch that this store remembers
 }
 
-// Leases reports whether Lease can decide takes of a limit. Limit must be that of the form.
+// Leases reports whether lease.lua can decide takes of a limit. Limit must be that of the form.
 func (f *Quick) Leases(limit *stint.Limit) bool {
 	return f.Per == 0 && limit.Algorithm() == stint.TokenBucket && limit.ForStores().Leasable()
 }
 
-// LeaseNumbers appends the first numbers for Lease: the time, 0 for that of the server, and the spare
-// of keys.
-func LeaseNumbers(bytes []byte, at stint.Instant, spare int64) []byte {
-	return Doubles(bytes, int64(at), spare)
+// LeaseCall collects the takes of one batch for lease.lua.
+type LeaseCall struct {
+	Keys, Words []string
+	numbers     []byte
 }
 
-// Append appends the numbers of a take.
-func (t *LeaseTake) Append(bytes []byte) []byte {
-	a := t.Loan
-	return Doubles(bytes, int64(min(t.Cost, maxUnits)), t.Limit.Capacity(), int64(t.Quick.Charge), int64(a.Node), int64(a.Seq),
-		int64(a.Epoch), int64(a.Kept), int64(a.Home), int64(a.Want), Flag(a.KeptAfterLoss), int64(max(t.Known, a.Epoch)))
+// Add adds a take of a key.
+func (c *LeaseCall) Add(key string, t LeaseTake) {
+	if len(c.Words) == 0 {
+		c.Words = append(c.Words, "")
+	}
+	c.Keys, c.Words = append(c.Keys, key), append(c.Words, t.Quick.Head)
+	c.numbers = Doubles(c.numbers, int64(min(t.Cost, maxUnits)), t.Limit.Capacity(), int64(t.Quick.Charge))
+	c.numbers = Doubles(c.numbers, LoanNumbers(t.Loan, t.Known)...)
 }
 
-// LeaseAnswer is the beginning of the answer of Lease.
+// Finish returns the words.
+func (c *LeaseCall) Finish() []string {
+	c.Words[0] = string(c.numbers)
+	return c.Words
+}
+
+// BeginLeases returns the arguments of lease.lua before any take: at is the time, 0 for that of the
+// server, and spare is how many milliseconds keys live longer than their states.
+func BeginLeases(at stint.Instant, spare int64) (keys, words []string) {
+	return nil, []string{string(Doubles(nil, int64(at), spare))}
+}
+
+// JoinLeases appends the words of a batch to those of others.
+func JoinLeases(words, more []string) []string {
+	words[0] += more[0]
+	return append(words, more[1:]...)
+}
+
+// LeaseAnswer is the beginning of the answer of lease.lua.
 type LeaseAnswer struct {
 	Now     stint.Instant
 	Began   stint.Instant // the epoch; below 0 if it follows a loss

@@ -25,3 +25,25 @@ func ReadLending(state string) (epoch stint.Instant, lent []stint.Lent) {
 		lent = append(lent, one)
 	}
 }
+
+// LoanFields is how many numbers decide.lua answers for a loan.
+const LoanFields = 7
+
+// LoanNumbers returns a node's report and request about its lease, as lua/decide.lua and lua/lease.lua
+// take it. known is the epoch that this store remembers.
+func LoanNumbers(a *stint.Loan, known stint.Instant) []int64 {
+	return []int64{
+		int64(a.Node), int64(a.Seq), int64(a.Epoch), int64(a.Kept), int64(a.Home), int64(a.Want),
+		Flag(a.KeptAfterLoss), int64(max(known, a.Epoch)),
+	}
+}
+
+// ReadLoan reads the answer of decide.lua about a loan. It returns the epoch of the answer, below 0 if
+// it follows a loss, and the address of the server's interpreter.
+func ReadLoan(a *stint.Loan, n []int64) (began stint.Instant, process int64) {
+	began = stint.Instant(n[5])
+	a.Grant, a.Held = uint32(n[0]), uint32(n[1])
+	a.Lease, a.Empty = Span(n[2]), Span(n[3])
+	a.Recall, a.Began = n[4] == 1, max(began, -began)
+	return began, n[6]
+}

@@ -47,6 +47,16 @@ func (f *Quick) Most(units int64) int64 {
 	return min(f.Full, f.Wait+units)
 }
 
+// WordsOfOne returns the arguments of one.lua for a cost. renew makes the script set the TTL.
+func (f *Quick) WordsOfOne(cost uint64, renew bool) []string {
+	place := f.Place
+	if renew {
+		place = ""
+	}
+	units := f.Units(cost)
+	return []string{f.Head, Number(units), Number(f.Most(units)), place}
+}
+
 // noWait is the Wait of limits that bound no wait; it is longer than any.
 const noWait = 1 << 52
 
