@@ -21,6 +21,10 @@ const (
 	// costs the store several times as much as a take, so below that it would not save enough.
 	LeaseRate = 8
 
+	// LeaseSavings is how many takes a message must save. It costs Redis two to three times as much as
+	// a take, and while something of a key is lent, takes of other nodes cost more.
+	LeaseSavings = 4
+
 	// LeaseLeast is the least number of units that a store lends to a node that wants more: fewer
 	// would not save the calls that they cost.
 	LeaseLeast = 8

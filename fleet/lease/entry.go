@@ -55,7 +55,7 @@ type entry struct {
 }
 
 func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
-	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now, rate: stint.LeaseRate, busyRate: stint.LeaseRate, savings: 2 * leastSavings}
+	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now, rate: stint.LeaseRate, busyRate: stint.LeaseRate, savings: 2 * stint.LeaseSavings}
 	e.limit.Store(t.Limit)
 	e.key = e.take.Key
 	e.take.Cost, e.take.Independent = 0, true
@@ -147,10 +147,6 @@ func (e *entry) startReportLocked(a *stint.Loan, n *Node, home int64, want float
 	}
 }
 
-// leastSavings is how many takes a report must save. A report costs Redis two to three times as much
-// as a take, and while something of a key is lent, each take of another node costs more.
-const leastSavings = 4
-
 // updateSavingsLocked updates savings by the units that the last report brought. Takes count as if
 // each cost as much as the last one that the store decided.
 func (e *entry) updateSavingsLocked() {
@@ -199,10 +195,10 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 		e.strict = now.Add(ahead / 4)
 	case a.Want > 0 && kept == 0 && a.Grant == 0: // wait longer each time
 		e.waitLocked(now, min(max(16*e.strictFor, ahead/4), maxUnpaid))
-	case a.Want > 0 && e.savings < leastSavings: // try again later, with a few reports
+	case a.Want > 0 && e.savings < stint.LeaseSavings: // try again later, with a few reports
 		e.waitLocked(now, min(max(2*e.strictFor, leastUnpaid), maxUnpaid))
-		e.savings = 1.5 * leastSavings
-	case a.Grant > 0 && e.savings >= 2*leastSavings:
+		e.savings = 1.5 * stint.LeaseSavings
+	case a.Grant > 0 && e.savings >= 2*stint.LeaseSavings:
 		e.strictFor = 0
 	}
 	e.grant = max(a.Grant, e.grant/2)

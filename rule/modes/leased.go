@@ -55,7 +55,7 @@ func decidedStrict(l *stint.Limit) string {
 	if !l.ForStores().Lends() {
 		return fmt.Sprintf("the store decides every take, as half of a quarter of %d is less than the %d units that are worth lending", l.Capacity(), stint.LeaseLeast)
 	}
-	return fmt.Sprintf("the store decides takes of keys with fewer than %d takes a second on a node, and of keys whose lendable quarter, %d, is too little for all nodes that ask: a node that saves fewer than 6 calls with each message stops asking for some time", stint.LeaseRate, l.Capacity()/stint.LeasePart)
+	return fmt.Sprintf("the store decides takes of keys with fewer than %d takes a second on a node, and of keys whose lendable quarter, %d, is too little for all nodes that ask: a node that saves fewer than %d calls with each message stops asking for some time", stint.LeaseRate, l.Capacity()/stint.LeasePart, stint.LeaseSavings)
 }
 
 // whole returns the time after which a key that counts as used up is full again.
