@@ -55,10 +55,10 @@ var started = time.Now()
 func uptime() time.Duration { return time.Since(started) }
 
 // scriptsIn returns the scripts that may decide a part with a loan in the epoch that this store
-// remembers of its partition, nil if only decide.lua may.
+// remembers of its partition, nil if only decide.lua and lease.lua may.
 //
 // They decide as if this node had nothing of the key; they leave states with loans that change the
-// answer to decide.lua. With KeptAfterLoss that is right in each epoch. Without, it is right in an
+// answer to lease.lua and decide.lua. With KeptAfterLoss that is right in each epoch. Without, it is right in an
 // epoch that does not follow a loss, and later in the others: when a key that was used up at the
 // beginning of the epoch is whole again and all loans from before are written off.
 func (p *part) scriptsIn(e *epoch) *quickScripts {

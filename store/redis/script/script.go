@@ -51,7 +51,7 @@ func (set Kinds) Text() string {
 	return Text(append(files, "decide")...)
 }
 
-// Text returns the Lua files with these names as one script.
+// Text returns the Lua files with these names as one script. Its line "@loans" stands for loans.lua.
 func Text(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -64,7 +64,7 @@ func Text(names ...string) string {
 	return strings.Replace(b.String(), "@loans\n", loans, 1)
 }
 
-// loans is the text of the Lua file that others include.
+// loans is the text of loans.lua.
 var loans = func() string {
 	lua, _ := sources.ReadFile("lua/loans.lua")
 	return string(lua)
