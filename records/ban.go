@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"stint/records/index"
 )
 
 // Ban denies all requests of a subject or of a network. Exactly one of both is set.
@@ -20,21 +22,24 @@ func (b Ban) ID() ID {
 	if b.Subject != "" {
 		return ID{Bans, b.Subject}
 	}
-	return ID{Bans, unmap(b.Network).String()}
+	return ID{Bans, index.Unmap(b.Network).String()}
+}
+
+// field returns the name of the field that says whom the ban is about.
+func (b *Ban) field() string {
+	switch {
+	case b.Subject != "":
+		return "subject"
+	case b.Network.IsSingleIP():
+		return "address"
+	}
+	return "network"
 }
 
 func (b Ban) end() time.Time { return b.Until }
 
 // InForce reports whether the ban denies requests at a time.
 func (b *Ban) InForce(now time.Time) bool { return inForce(b.Until, now) }
-
-// Bans of larger networks need force.
-const (
-	widest4 = 8
-	widest6 = 19
-)
-
-var loopbacks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // ParseNetwork parses a network such as 192.0.2.0/24, or an address.
 func ParseNetwork(s string) (netip.Prefix, error) {
@@ -49,24 +54,16 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 		}
 		network = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	return unmap(network), nil
-}
-
-// unmap converts an IPv4 network in IPv6 notation to IPv4.
-func unmap(n netip.Prefix) netip.Prefix {
-	if n.Addr().Is4In6() && n.Bits() >= 96 {
-		return netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96)
-	}
-	return n
+	return index.Unmap(network), nil
 }
 
 func (b Ban) check(c *checks) (Record, *Error) {
 	id := b.ID()
 	switch {
 	case b.Subject == "" && b.Network == netip.Prefix{}:
-		return nil, id.fault("subject", "missing", "name a subject such as user=42, or a network")
+		return nil, &Error{Where: "ban: subject", Problem: "missing", Hint: "name a subject such as user=42, an address or a network"}
 	case b.Subject != "" && b.Network != netip.Prefix{}:
-		return nil, id.fault("network", "there is also a subject", "make two bans")
+		return nil, id.fault((&Ban{Network: b.Network}).field(), "there is also a subject", "make two bans")
 	case b.Subject != "":
 		if err := id.checkSubject(b.Subject); err != nil {
 			return nil, err
@@ -74,12 +71,12 @@ func (b Ban) check(c *checks) (Record, *Error) {
 		// An entry can be an address, as in remote_address=127.0.0.1.
 		_, value, _ := strings.Cut(b.Subject, "=")
 		if network, err := ParseNetwork(value); err == nil && !c.force {
-			if err := id.checkReach("subject", network.Masked(), c.trusted); err != nil {
+			if err := b.checkReach(network.Masked(), c.trusted); err != nil {
 				return nil, err
 			}
 		}
 	default:
-		b.Network = unmap(b.Network)
+		b.Network = index.Unmap(b.Network)
 		if err := b.checkNetwork(c); err != nil {
 			return nil, err
 		}
@@ -98,26 +95,13 @@ func (b *Ban) checkNetwork(c *checks) *Error {
 	case c.force:
 		return nil
 	}
-	return id.checkReach("network", b.Network, c.trusted)
+	return b.checkReach(b.Network, c.trusted)
 }
 
 // checkReach refuses networks whose ban would shut out many clients, or this machine.
-func (id ID) checkReach(field string, network netip.Prefix, trusted []netip.Prefix) *Error {
-	for _, own := range loopbacks {
-		if network.Overlaps(own) {
-			return id.fault(field, "the ban would deny programs on this machine ("+own.String()+")", "name a smaller network, or use force")
-		}
-	}
-	for _, proxy := range trusted {
-		if network.Overlaps(unmap(proxy)) {
-			return id.fault(field, "the ban would deny the trusted proxy "+proxy.String()+", and all clients behind it", "ban the client's address, or use force")
-		}
-	}
-	switch addr := network.Addr(); {
-	case addr.Is4() && network.Bits() < widest4:
-		return id.fault(field, fmt.Sprintf("larger than a /%d", widest4), "name smaller networks, or use force")
-	case addr.Is6() && network.Bits() < widest6:
-		return id.fault(field, fmt.Sprintf("larger than a /%d", widest6), "name smaller networks, or use force")
+func (b *Ban) checkReach(network netip.Prefix, trusted []netip.Prefix) *Error {
+	if problem, instead := index.Reach(network, trusted); problem != "" {
+		return b.ID().fault(b.field(), problem, instead+", or use force")
 	}
 	return nil
 }

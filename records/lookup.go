@@ -152,7 +152,7 @@ func (f *File) BannedNetwork(network netip.Prefix, now time.Time) (until time.Ti
 	if !network.IsValid() {
 		return until, false
 	}
-	end, ok := f.memory.Load().networks.EndOfNetwork(unmap(network))
+	end, ok := f.memory.Load().networks.EndOfNetwork(index.Unmap(network))
 	return inForceUntil(end, ok, now)
 }
 

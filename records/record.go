@@ -134,17 +134,18 @@ func (id ID) checkText(field, words string) *Error {
 // lastYear is the last year that has four digits.
 const lastYear = 9999
 
-// checkUntil checks the end of a record and removes the fraction of a second. The zero time means
-// that the record has no end.
+// checkUntil checks the end of a record and rounds it up to a second, so that a record is in force for
+// the whole length of time that was asked for. The zero time means that the record has no end.
 func (id ID) checkUntil(field string, until *time.Time, now time.Time) *Error {
 	if until.IsZero() {
 		*until = time.Time{}
 		return nil
 	}
-	*until = until.UTC().Truncate(time.Second)
+	given := until.UTC()
+	*until = given.Add(time.Second - 1).Truncate(time.Second)
 	switch {
-	case !until.After(now):
-		return id.fault(field, fmt.Sprintf("%s is not in the future; it is %s now", until.Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
+	case !given.After(now):
+		return id.fault(field, fmt.Sprintf("%s is not in the future; it is %s now", given.Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
 			"name a later time, or delete the record to end it now")
 	case until.Year() > lastYear:
 		return id.fault(field, "after the year 9999", "leave it out for a record without an end")

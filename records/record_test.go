@@ -41,6 +41,8 @@ func TestGoodRecords(t *testing.T) {
 		Ban{Network: network("10.0.0.0/8"), Why: "scans"},
 		Ban{Network: network("2001:db8::/32")},
 		Ban{Network: network("2600::/19")},
+		Ban{Network: network("64:ff9b::c000:200/120")},
+		Ban{Network: network("2002:c000:200::/40")},
 		keyOf("secret", "user=42"),
 	} {
 		got, err := r.check(&checks{now: start, trusted: []netip.Prefix{proxy}})
@@ -50,11 +52,11 @@ func TestGoodRecords(t *testing.T) {
 	}
 }
 
-// Times are stored in whole seconds, and IPv4 networks as such.
+// Ends are stored in whole seconds, rounded up, and IPv4 networks as such.
 func TestStoredForm(t *testing.T) {
 	zone := time.FixedZone("", 3600)
 	for _, tt := range []struct{ given, want Record }{
-		{Ban{Network: network("::ffff:192.0.2.0/120"), Until: start.Add(1500 * time.Millisecond)}, Ban{Network: network("192.0.2.0/24"), Until: start.Add(time.Second)}},
+		{Ban{Network: network("::ffff:192.0.2.0/120"), Until: start.Add(1500 * time.Millisecond)}, Ban{Network: network("192.0.2.0/24"), Until: start.Add(2 * time.Second)}},
 		{
 			Subject{Name: "user=1", Kind: User, Plan: "pro", Subscribed: start.In(zone).Add(1), PlanUntil: friday.In(zone)},
 			Subject{Name: "user=1", Kind: User, Plan: "pro", Subscribed: start, PlanUntil: friday},
@@ -100,7 +102,7 @@ func TestBadRecords(t *testing.T) {
 		{r: user(func(s *Subject) { s.Name = "user=a\nb" }), where: "subject", problem: `"user=a\nb" has control characters`, hint: "encoding"},
 		{r: user(func(s *Subject) { s.Name = "user=\xff" }), where: "subject", problem: "not UTF-8", hint: "encoding"},
 		{r: user(func(s *Subject) { s.Kind = "robot" }), where: "subject user=42: kind", problem: "robot is no kind", hint: "organisation"},
-		{r: user(func(s *Subject) { s.Kind = "" }), where: "kind", problem: "is no kind", hint: "organisation"},
+		{r: user(func(s *Subject) { s.Kind = "" }), where: "kind", problem: "missing", hint: "organisation"},
 		{r: user(func(s *Subject) { s.Plan = strings.Repeat("p", 257) }), where: "plan", problem: "257 bytes, at most 256", hint: "shorter"},
 		{r: user(func(s *Subject) { s.PlanUntil = friday }), where: "plan_until", problem: "there is no plan", hint: "name a plan"},
 		{r: user(func(s *Subject) { s.Plan, s.PlanUntil = "pro", start }), where: "plan_until", problem: "2026-10-23T12:00:00Z is not in the future", hint: "later time"},
@@ -127,27 +129,35 @@ func TestBadRecords(t *testing.T) {
 		{r: ten(func(o *Override) { o.Per = -time.Hour }), where: "per", problem: "is not between", hint: "1m"},
 		{r: ten(func(o *Override) { o.Per = time.Second + 1 }), where: "per", problem: "whole microseconds", hint: "round"},
 		{r: ten(func(o *Override) { o.Until = start.Add(-time.Second) }), where: "until", problem: "it is 2026-10-23T12:00:00Z now", hint: "delete the record"},
-		{r: ten(func(o *Override) { o.Until = start.Add(999 * time.Millisecond) }), where: "until", problem: "not in the future", hint: "later"},
+		{r: ten(func(o *Override) { o.Until = start.Add(-time.Millisecond) }), where: "until", problem: "not in the future", hint: "later"},
 		{r: ten(func(o *Override) { o.Until = start.AddDate(10000, 0, 0) }), where: "until", problem: "9999", hint: "leave it out"},
 		{r: ten(func(o *Override) { o.Why = strings.Repeat("w", 4097) }), where: "why", problem: "4097", hint: "shorten"},
 
-		{r: Ban{}, where: "subject", problem: "missing", hint: "a network"},
+		{r: Ban{}, where: "ban: subject", problem: "missing", hint: "a network"},
 		{r: Ban{Subject: "user=1", Network: network("192.0.2.0/24")}, where: "network", problem: "also a subject", hint: "two bans"},
+		{r: Ban{Subject: "user=1", Network: network("192.0.2.1/32")}, where: "address", problem: "also a subject", hint: "two bans"},
 		{r: Ban{Subject: "192.0.2.7"}, where: "ban 192.0.2.7: subject", problem: "no entry", hint: "user=42"},
 		{r: Ban{Subject: "user=*"}, where: "subject", problem: "star", hint: "one subject"},
 		{r: Ban{Network: network("192.0.2.7/24")}, where: "network", problem: "inside a network", hint: "write 192.0.2.0/24 for the network, or 192.0.2.7"},
 		{r: Ban{Network: netip.PrefixFrom(netip.MustParseAddr("192.0.2.7"), 33)}, where: "network", problem: "not a network", hint: "192.0.2.0/24"},
 		{r: Ban{Network: network("192.0.2.0/24"), Until: start}, where: "ban 192.0.2.0/24: until", problem: "not in the future", hint: "later"},
 
-		{r: Ban{Network: network("127.0.0.1/32")}, where: "network", problem: "this machine (127.0.0.0/8)", hint: "force", forced: true},
-		{r: Ban{Network: network("::1/128")}, where: "network", problem: "this machine (::1/128)", hint: "force", forced: true},
+		{r: Ban{Network: network("127.0.0.1/32")}, where: "address", problem: "this machine (127.0.0.0/8)", hint: "force", forced: true},
+		{r: Ban{Network: network("::1/128")}, where: "address", problem: "this machine (::1/128)", hint: "force", forced: true},
 		{r: Ban{Network: network("::ffff:127.1.0.0/112")}, where: "network", problem: "this machine", hint: "force", forced: true},
 		{r: Ban{Network: network("0.0.0.0/0")}, where: "network", problem: "this machine", hint: "force", forced: true},
 		{r: Ban{Network: network("::/0")}, where: "network", problem: "this machine", hint: "force", forced: true},
 		{r: Ban{Network: network("12.0.0.0/7")}, where: "network", problem: "larger than a /8", hint: "force", forced: true},
 		{r: Ban{Network: network("2600::/18")}, where: "network", problem: "larger than a /19", hint: "force", forced: true},
 		{r: Ban{Network: network("198.51.0.0/16")}, where: "network", problem: "the trusted proxy 198.51.100.0/28", hint: "client's address", forced: true},
-		{r: Ban{Network: network("198.51.100.3/32")}, where: "network", problem: "trusted proxy", hint: "force", forced: true},
+		{r: Ban{Network: network("198.51.100.3/32")}, where: "address", problem: "trusted proxy", hint: "force", forced: true},
+		{r: Ban{Network: network("64:ff9b::7f00:0/104")}, where: "network", problem: "stands for 127.0.0.0/8: the ban would deny programs on this machine", hint: "force", forced: true},
+		{r: Ban{Network: network("64:ff9b::7f00:1/128")}, where: "address", problem: "stands for 127.0.0.1/32", hint: "force", forced: true},
+		{r: Ban{Network: network("64:ff9b::/96")}, where: "network", problem: "stands for 0.0.0.0/0", hint: "force", forced: true},
+		{r: Ban{Network: network("64:ff9b::/32")}, where: "network", problem: "stands for 0.0.0.0/0", hint: "force", forced: true},
+		{r: Ban{Network: network("64:ff9b:1:2:3:4:0800:0/102")}, where: "network", problem: "larger than a /8", hint: "force", forced: true},
+		{r: Ban{Network: network("64:ff9b::c633:6403/128")}, where: "address", problem: "trusted proxy", hint: "client's address", forced: true},
+		{r: Ban{Network: network("2002:7f00::/24")}, where: "network", problem: "this machine", hint: "force", forced: true},
 		{r: Ban{Subject: "remote_address=127.0.0.1"}, where: "subject", problem: "this machine", hint: "force", forced: true},
 		{r: Ban{Subject: "remote_address=198.51.100.3"}, where: "subject", problem: "trusted proxy", hint: "force", forced: true},
 		{r: Ban{Subject: "network=8.0.0.0/6"}, where: "subject", problem: "larger than a /8", hint: "force", forced: true},
@@ -160,7 +170,7 @@ func TestBadRecords(t *testing.T) {
 		{r: key(func(k *APIKey) { k.Until = start }), where: "until", problem: "not in the future", hint: "later"},
 	} {
 		_, err := tt.r.check(&checks{now: start, trusted: []netip.Prefix{proxy}})
-		if err == nil || !strings.Contains(err.Where, tt.where) || !strings.HasPrefix(err.Where, string(tt.r.ID().Kind)+" ") || !strings.Contains(err.Problem, tt.problem) || !strings.Contains(err.Hint, tt.hint) {
+		if err == nil || !strings.Contains(err.Where, tt.where) || !strings.HasPrefix(err.Where, string(tt.r.ID().Kind)) || !strings.Contains(err.Problem, tt.problem) || !strings.Contains(err.Hint, tt.hint) {
 			t.Errorf("%.80v: %v, hint %q, want %q: %q, hint %q", tt.r, err, hintOf(err), tt.where, tt.problem, tt.hint)
 		}
 		if _, err := tt.r.check(&checks{now: start, trusted: []netip.Prefix{proxy}, force: true}); (err == nil) != tt.forced {

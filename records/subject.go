@@ -45,8 +45,12 @@ func (s Subject) check(c *checks) (Record, *Error) {
 	if err := id.checkSubject(s.Name); err != nil {
 		return nil, err
 	}
+	const kindsHint = "write user, organisation or key"
+	if s.Kind == "" {
+		return nil, id.fault("kind", "missing", kindsHint)
+	}
 	if s.Kind != User && s.Kind != Organisation && s.Kind != Key {
-		return nil, id.fault("kind", shorten(string(s.Kind))+" is no kind of subject", "write user, organisation or key")
+		return nil, id.fault("kind", shorten(string(s.Kind))+" is no kind of subject", kindsHint)
 	}
 	if len(s.Groups) > MaxGroups {
 		return nil, id.fault("groups", fmt.Sprintf("%d groups, at most %d", len(s.Groups), MaxGroups), "use fewer groups")

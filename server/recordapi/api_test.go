@@ -86,11 +86,12 @@ func TestRecords(t *testing.T) {
 		{"PUT", "/v1/bans/user=1", `{"subject":"user=2"}`, "", 400, `{"error":{"code":"bad_request","message":"the body names another ban than the path; leave it out of the body, or write the same","context":{}}}`},
 		{"PUT", "/v1/overrides/user=9/api%2Fuser", `{"unlimited":true}`, "", 201, `{"subject":"user=9","rule":"api/user","unlimited":true,...`},
 		// Mistakes.
-		{"PUT", "/v1/bans", `{}`, "", 400, `{"error":{"code":"bad_request","message":"subject: missing; name a subject such as user=42, or a network","context":{"field":"subject"}}}`},
+		{"PUT", "/v1/bans", `{}`, "", 400, `{"error":{"code":"bad_request","message":"subject: missing; name a subject such as user=42, an address or a network","context":{"field":"subject"}}}`},
 		{"PUT", "/v1/bans", `{"subject":"user=1","until":"friday"}`, "", 400, `{"error":{"code":"bad_request","message":"until: \"friday\" is neither a time nor a length of time; ...`},
 		{"PUT", "/v1/bans", `{"subject":"user=1","until":"2020-01-01T00:00:00Z"}`, "", 400, `{"error":{"code":"bad_request","message":"until: 2020-01-01T00:00:00Z is not in the future; ...`},
 		{"PUT", "/v1/bans", `{"address":"10.0.0.0/8"}`, "", 400, `{"error":{"code":"bad_request","message":"address: \"10.0.0.0/8\" is a network; write it as network",...`},
 		{"PUT", "/v1/bans", `{"network":"10.0.0.0/7"}`, "", 400, `{"error":{"code":"bad_request","message":"network: larger than a /8; name smaller networks, or use force",...`},
+		{"PUT", "/v1/bans", `{"address":"127.0.0.1"}`, "", 400, `{"error":{"code":"bad_request","message":"address: the ban would deny programs on this machine ...`},
 		{"PUT", "/v1/bans", `{"network":"10.0.0.0/7","force":true}`, "", 201, `{"network":"10.0.0.0/7",...`},
 		{"PUT", "/v1/bans", `{"network":"ten"}`, "", 400, `{"error":{"code":"bad_request","message":"network: \"ten\" is neither a network nor an address; ...`},
 		{"PUT", "/v1/bans", `{"user":"42"}`, "", 400, `{"error":{"code":"bad_request","message":"unknown field \"user\"; known here are subject, address, network, until, why, force",...`},
