@@ -75,7 +75,7 @@ func (f *File) Note(ctx context.Context, e Event, now time.Time) error {
 		if err := w.Write(trail.Entry{Action: e.Action, Kind: string(e.Object.Kind), Texts: texts}); err != nil {
 			return err
 		}
-		head, err = w.End(f.options.auditFor())
+		head, err = w.End(f.keptSince(now))
 		return err
 	}, func() { f.head.Store(&head) })
 }

@@ -294,7 +294,7 @@ func TestAuditFor(t *testing.T) {
 	if r.First != 256 || len(r.Skipped) != 1 || r.Skipped[0] != kept || r.Break != nil {
 		t.Errorf("%+v, %v", r, r.Break)
 	}
-	if got := (&Options{}).auditFor(); got != 400*24*time.Hour {
+	if got := DefaultAuditFor; got != 400*24*time.Hour {
 		t.Errorf("%v", got)
 	}
 }

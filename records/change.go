@@ -101,7 +101,7 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 		if rules, err = f.prepareRules(made.edits); err != nil {
 			return err
 		}
-		return remember(tx, &c, now, dbfile.Outcome{Revision: result.Revision})
+		return f.remember(tx, &c, now, dbfile.Outcome{Revision: result.Revision})
 	}, func() {
 		if next != nil {
 			rules()
@@ -190,12 +190,12 @@ func (f *File) apply(tx *replication.Tx, c *Change, now time.Time) (m made, err 
 			return m, err
 		}
 	}
-	swept, err := f.sweep(tx, max(sweepMost, 2*len(c.Edits)), now)
+	swept, err := f.sweep(tx, max(sweepMost, 2*len(c.Edits)), f.safeTime(now))
 	if err != nil {
 		return m, err
 	}
 	m.edits = append(m.edits, swept...)
-	m.head, err = audit.End(f.options.auditFor())
+	m.head, err = audit.End(f.keptSince(now))
 	return m, err
 }
 

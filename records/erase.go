@@ -28,8 +28,8 @@ type Erased struct {
 
 // Erase deletes the records of a subject: its own, its overrides, its bans and its API keys. It erases
 // the texts of all entries of the audit trail that are about the subject, and adds one that does not
-// name it. The texts of saved outcomes that name the subject are erased too; an outcome whose
-// idempotency key contains its name is forgotten. Then Erase overwrites what the file no longer uses,
+// name it. The texts of saved outcomes that name the subject are erased too, and of the
+// idempotency keys of changes of it only hashes are kept; an outcome whose key contains its name is forgotten. Then Erase overwrites what the file no longer uses,
 // so that nothing of the subject is left in it, nor of other records that were deleted earlier. Nodes
 // that share the records do the same within some seconds. If they cannot share all of it at once, it is
 // erased in several changes, each with an entry.
@@ -137,15 +137,17 @@ func (e *eraser) erase(by Actor) error {
 			return err
 		}
 	}
-	forgotten, err := e.outcomes()
-	if err != nil {
-		return err
-	}
 	e.Records = len(e.edits)
+	var revisions []uint64
 	if !e.more {
-		if e.Entries, e.more, err = trail.EraseAbout(e.tx, e.name, e.most-e.Records); err != nil {
+		if revisions, e.more, err = trail.EraseAbout(e.tx, e.name, e.most-e.Records); err != nil {
 			return e.file.trailFault(err)
 		}
+		e.Entries = len(revisions)
+	}
+	forgotten, err := e.outcomes(revisions)
+	if err != nil {
+		return err
 	}
 	if e.Records+e.Entries+forgotten == 0 {
 		return &Error{Where: "erase: " + shorten(e.name), Problem: "nothing is kept of it", Hint: "check how its name is written; it may have been erased already", Err: ErrMissing}
@@ -160,7 +162,7 @@ func (e *eraser) erase(by Actor) error {
 	if err := w.Write(trail.Entry{Action: trail.Erase, Kind: string(Subjects), Texts: trail.Texts{Object: e.name}}); err != nil {
 		return err
 	}
-	if e.head, err = w.End(e.file.options.auditFor()); err != nil {
+	if e.head, err = w.End(e.file.keptSince(e.now)); err != nil {
 		return err
 	}
 	e.tx.Forget()
@@ -207,8 +209,13 @@ func recordsOf[T any](f *File, tx *bolt.Tx, name string, do func(id ID, value []
 	return results, err
 }
 
-// outcomes erases the subject from saved outcomes, and returns their number.
-func (e *eraser) outcomes() (int, error) {
+// outcomes erases the subject from saved outcomes, also from those of changes of some revisions, and returns
+// their number.
+func (e *eraser) outcomes(revisions []uint64) (int, error) {
+	changes := make(map[uint64]bool, len(revisions))
+	for _, revision := range revisions {
+		changes[revision] = true
+	}
 	texts := []string{e.name, shorten(e.name)}
 	for i := range e.edits {
 		texts = append(texts, e.edits[i].Delete.String())
@@ -217,7 +224,7 @@ func (e *eraser) outcomes() (int, error) {
 		return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(text, s) })
 	}
 	instead := dbfile.Refusal{Where: "change", Problem: "refused; the reason was erased with its subject", Hint: "read the records again, and send a new change if it still makes sense"}
-	n, err := dbfile.EraseOutcomes(e.tx, names, instead)
+	n, err := dbfile.EraseOutcomes(e.tx, names, changes, instead)
 	return n, e.file.unreadable(err)
 }
 

@@ -44,7 +44,7 @@ const personal = "user=jörg<7f3a>"
 // and deleted again, large ones too; a reset; refusals; and an idempotency key. It returns all texts of it.
 func fillPersonal(t testing.TB, f *File) []string {
 	t.Helper()
-	texts := []string{"jörg<7f3a>", "first note", "second note", "why override", "why ban", "why key", "why change", "why reset", "w1w2w3"}
+	texts := []string{"jörg<7f3a>", "first note", "second note", "why override", "why ban", "why key", "why change", "why reset", "w1w2w3", "7f3a-made", "7f3a-refused"}
 	long := strings.Repeat("w1w2w3", 500)
 	key := keyOf("personal", personal)
 	key.Why = "why key"
@@ -54,10 +54,11 @@ func fillPersonal(t testing.TB, f *File) []string {
 	for n := range 20 {
 		apply(t, f, Change{Edits: []Edit{{Put: s}, {Put: Override{Target: personal, Rule: fmt.Sprint("rule-", n), Burst: 1, Why: "why override" + long}}}, By: alice}, start)
 	}
+	apply(t, f, Change{Edits: []Edit{{Put: s}}, By: alice, IdempotencyKey: "7f3a-made"}, start)
 	apply(t, f, Change{Edits: []Edit{{Put: Ban{Subject: personal, Why: "why ban"}}, {Delete: ID{Overrides, personal + "\nrule-3"}}}, By: bob}, start)
 	testkit.Must(t, f.Note(t.Context(), Event{By: bob, Action: trail.Reset, Object: ID{Limits, "api " + personal}, Subjects: []string{personal, "path=/"}, Why: "why reset"}, start))
 	for n, edit := range []Edit{{Put: s, IfAbsent: true}, {Put: s, IfMatch: 99}, {Delete: ID{Bans, personal + "x"}}, {Delete: ID{Overrides, personal + "\nnone"}}} {
-		_, err := f.Apply(t.Context(), Change{Edits: []Edit{edit}, IdempotencyKey: fmt.Sprint("refused-", n), Request: "r"}, start)
+		_, err := f.Apply(t.Context(), Change{Edits: []Edit{edit}, IdempotencyKey: fmt.Sprint("7f3a-refused-", n), Request: "r"}, start)
 		if err == nil {
 			t.Fatalf("edit %d was not refused", n)
 		}
@@ -86,7 +87,7 @@ func TestErase(t *testing.T) {
 
 	out, err := f.Erase(t.Context(), personal, alice, start.Add(time.Hour))
 	testkit.Must(t, err)
-	if out.Records != 22 || out.Entries != 2+40+2+1 || out.Revision != revision+1 {
+	if out.Records != 22 || out.Entries != 2+40+1+2+1 || out.Revision != revision+1 {
 		t.Errorf("%+v", out)
 	}
 	for range 2 {
@@ -117,8 +118,11 @@ func TestErase(t *testing.T) {
 	}
 	// Repeats of refused changes are still refused, and do not name it.
 	for n := range 4 {
-		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: fmt.Sprint("refused-", n), Request: "r"}, start)
+		_, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: fmt.Sprint("7f3a-refused-", n), Request: "r"}, start)
 		wantFault(t, err, "change", "refused; the reason was erased", "read the records again", nil)
+	}
+	if again, err := f.Apply(t.Context(), Change{Edits: []Edit{{Put: subject}}, IdempotencyKey: "7f3a-made"}, start); err != nil || !again.Repeated {
+		t.Errorf("%v, %v for the repeat of a change that was made", again, err)
 	}
 	_, err = f.Erase(t.Context(), personal, alice, start)
 	wantFault(t, err, "erase", "nothing is kept of it", "how its name is written", ErrMissing)

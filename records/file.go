@@ -2,7 +2,6 @@ package records
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -66,8 +65,6 @@ type Options struct {
 
 // DefaultAuditFor is the default of Options.AuditFor: 400 days.
 const DefaultAuditFor = 400 * 24 * time.Hour
-
-func (o *Options) auditFor() time.Duration { return cmp.Or(o.AuditFor, DefaultAuditFor) }
 
 // File is a file of records. It is safe for concurrent use; changes are made one after another, and
 // readers never wait for them. Only one process at a time can open the file. The file never shrinks,

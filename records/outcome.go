@@ -54,14 +54,18 @@ func (f *File) recall(tx *bolt.Tx, c *Change) (Outcome, error) {
 }
 
 // remember saves the outcome of a change with an idempotency key, and removes old outcomes.
-func remember(tx *replication.Tx, c *Change, now time.Time, o dbfile.Outcome) error {
+func (f *File) remember(tx *replication.Tx, c *Change, now time.Time, o dbfile.Outcome) error {
 	if c.IdempotencyKey != "" {
 		o.Request = c.Request
-		if err := dbfile.PutOutcome(tx, c.IdempotencyKey, o, now); err != nil {
+		at := now // if this clock is late, others would drop the outcome too early
+		if server, known := f.copy.ServerTime(now); known && server.After(now) {
+			at = server
+		}
+		if err := dbfile.PutOutcome(tx, c.IdempotencyKey, o, at); err != nil {
 			return err
 		}
 	}
-	return dbfile.DropOutcomes(tx, now)
+	return dbfile.DropOutcomes(tx, f.safeTime(now))
 }
 
 // refuse saves that a change was refused, and returns the refusal.
@@ -72,7 +76,7 @@ func (f *File) refuse(ctx context.Context, c *Change, now time.Time, r *dbfile.R
 			return nil
 		}
 		refusal = refused(r)
-		return remember(tx, c, now, dbfile.Outcome{Refusal: r})
+		return f.remember(tx, c, now, dbfile.Outcome{Refusal: r})
 	}, func() {})
 	if err != nil {
 		return Outcome{}, err

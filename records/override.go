@@ -36,6 +36,14 @@ const separator = "\n"
 // IsPattern reports whether the target is a pattern.
 func (o *Override) IsPattern() bool { return strings.Contains(o.Target, "*") }
 
+// field returns the name of the field with the target.
+func (o *Override) field() string {
+	if o.IsPattern() {
+		return "pattern"
+	}
+	return "subject"
+}
+
 // InForce reports whether the override applies at a time.
 func (o *Override) InForce(now time.Time) bool { return inForce(o.Until, now) }
 
@@ -56,17 +64,17 @@ func (o Override) check(c *checks) (Record, *Error) {
 
 func (o *Override) checkTarget() *Error {
 	id := o.ID()
-	if err := id.checkEntry("target", o.Target); err != nil || !o.IsPattern() {
+	if err := id.checkEntry(o.field(), o.Target); err != nil || !o.IsPattern() {
 		return err
 	}
 	key, value, _ := strings.Cut(o.Target, "=")
 	switch {
 	case strings.Contains(key, "*"):
-		return id.fault("target", "a star before the equals sign", "name the key of the entry, such as user=test-*")
+		return id.fault(o.field(), "a star before the equals sign", "name the key of the entry, such as user=test-*")
 	case strings.Trim(value, "*") == "":
-		return id.fault("target", shorten(o.Target)+" matches everybody", "write a longer pattern, or change the rule itself")
+		return id.fault(o.field(), shorten(o.Target)+" matches everybody", "write a longer pattern, or change the rule itself")
 	case strings.Contains(value, "**"):
-		return id.fault("target", "two stars in a row", "write one, which matches any text")
+		return id.fault(o.field(), "two stars in a row", "write one, which matches any text")
 	}
 	return nil
 }

@@ -1,9 +1,11 @@
 package dbfile
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -27,7 +29,7 @@ var (
 // OutcomeBuckets returns the names of the buckets of the outcomes. The caller creates them.
 func OutcomeBuckets() [][]byte { return [][]byte{outcomesBucket, agesBucket} }
 
-// Outcome is the outcome of a change.
+// Outcome is the outcome of a change with an idempotency key, which has no control characters.
 type Outcome struct {
 	Request  string   `json:"request"`
 	Revision uint64   `json:"revision,omitempty"`
@@ -45,12 +47,13 @@ type Refusal struct {
 // GetOutcome returns the outcome of a change. It reports false if there is none. The error may be a
 // [*ValueError].
 func GetOutcome(tx *bolt.Tx, key string) (o Outcome, ok bool, err error) {
-	value := tx.Bucket(outcomesBucket).Get([]byte(key))
-	if value == nil {
-		return o, false, nil
+	for _, name := range [][]byte{[]byte(key), hashOf(key)} {
+		if value := tx.Bucket(outcomesBucket).Get(name); value != nil {
+			o, err = Decode[Outcome](name, value)
+			return o, err == nil, err
+		}
 	}
-	o, err = Decode[Outcome]([]byte(key), value)
-	return o, err == nil, err
+	return o, false, nil
 }
 
 // PutOutcome saves the outcome of a change that has none yet.
@@ -81,47 +84,63 @@ func DropOutcomes(tx *replication.Tx, now time.Time) error {
 	return nil
 }
 
-// EraseOutcomes erases what names reports to be a text about somebody: it forgets an outcome whose key is one,
-// and replaces the refusal of another by instead, with its own cause. It returns their number.
-func EraseOutcomes(tx *replication.Tx, names func(text string) bool, instead Refusal) (erased int, err error) {
+// EraseOutcomes erases what names reports to be a text about somebody. It forgets an outcome whose key is one.
+// An outcome whose refusal is one, or whose change has one of the revisions, may have a part of a name in its
+// key: only the hash of the key is kept, by which GetOutcome still finds it. The refusal is replaced by
+// instead, with its own cause. EraseOutcomes returns the number of these outcomes.
+func EraseOutcomes(tx *replication.Tx, names func(text string) bool, revisions map[uint64]bool, instead Refusal) (erased int, err error) {
 	ages, outcomes := tx.Bucket(agesBucket), tx.Bucket(outcomesBucket)
-	var found [][]byte // in ages
+	found := map[string]*Outcome{} // by names in ages; nil: to forget
 	c := ages.Cursor()
 	for name, _ := c.First(); name != nil; name, _ = c.Next() {
-		o, err := Decode[Outcome](name[ageBytes:], outcomes.Get(name[ageBytes:]))
+		key := name[ageBytes:]
+		o, err := Decode[Outcome](key, outcomes.Get(key))
 		if err != nil {
 			return 0, err
 		}
-		if r := o.Refusal; names(string(name[ageBytes:])) || r != nil && names(r.Where+"\n"+r.Problem+"\n"+r.Hint) {
-			found = append(found, bytes.Clone(name))
+		refused := o.Refusal != nil && names(o.Refusal.Where+"\n"+o.Refusal.Problem+"\n"+o.Refusal.Hint)
+		if refused {
+			instead.Cause = o.Refusal.Cause
+			o.Refusal = new(instead)
+		}
+		switch {
+		case names(string(key)):
+			found[string(name)] = nil
+		case refused, o.Revision != 0 && revisions[o.Revision] && key[0] != hashed:
+			found[string(name)] = &o
 		}
 	}
-	for _, name := range found {
-		key := name[ageBytes:]
-		if names(string(key)) {
-			err = errors.Join(outcomes.Delete(key), ages.Delete(name))
-		} else {
-			err = blank(tx, key, instead)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		at, key := []byte(name), []byte(name[ageBytes:])
+		if err := errors.Join(outcomes.Delete(key), ages.Delete(at)); err != nil {
+			return 0, err
 		}
-		if err != nil {
+		o := found[name]
+		if o == nil {
+			continue
+		}
+		if key[0] != hashed {
+			key = hashOf(name[ageBytes:])
+		}
+		if err := errors.Join(put(tx, key, *o), ages.Put(append(at[:ageBytes:ageBytes], key...), nil)); err != nil {
 			return 0, err
 		}
 	}
 	return len(found), nil
 }
 
-// blank replaces the refusal of an outcome.
-func blank(tx *replication.Tx, key []byte, instead Refusal) error {
-	o, _, err := GetOutcome(tx.Tx, string(key))
-	if err != nil {
-		return err
-	}
-	instead.Cause = o.Refusal.Cause
-	o.Refusal = &instead
-	return put(tx, key, o)
+// hashed is the first byte of the hash of a key, which no key has.
+const hashed = 0
+
+// hashOf returns the hash that stands for a key.
+func hashOf(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return append([]byte{hashed}, sum[:]...)
 }
 
 const ageBytes = 8
 
-// age returns a time as bytes in order.
-func age(t time.Time) []byte { return binary.BigEndian.AppendUint64(nil, uint64(t.UnixMicro())) }
+// age returns a time as bytes in order; all times before 1970 are one.
+func age(t time.Time) []byte {
+	return binary.BigEndian.AppendUint64(nil, uint64(max(0, t.UnixMicro())))
+}

@@ -97,6 +97,7 @@ type Copy struct {
 	fresh  time.Time // since when neither this node nor the log has anything; zero: one of them has
 	nodes  []Node
 	beaten time.Time // when Beat was called last
+	server time.Time // the time of the server then
 	told   uint64    // the revision that it reported
 }
 
@@ -406,6 +407,17 @@ func (c *Copy) Status(now time.Time) Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Status{Age: max(0, now.Sub(c.synced)), Nodes: c.nodes, Err: c.away}
+}
+
+// ServerTime returns the time of the server of the log, as the last call of Beat and the time since
+// then tell it. It reports false before the first call. Without a log it returns now.
+func (c *Copy) ServerTime(now time.Time) (at time.Time, known bool) {
+	if c.options.Log == nil {
+		return now, true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.server.Add(time.Since(c.beaten)), !c.beaten.IsZero()
 }
 
 // nodeName returns the name of this node.

@@ -389,14 +389,14 @@ func (c *Copy) beat(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	nodes, err := c.options.Log.Beat(ctx, own)
+	nodes, server, err := c.options.Log.Beat(ctx, own)
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes, c.beaten, c.told = nodes, time.Now(), own.Revision
+	c.nodes, c.server, c.beaten, c.told = nodes, server, time.Now(), own.Revision
 	return nil
 }
 

@@ -92,8 +92,9 @@ type Log interface {
 	// empty. It reports false, and changes nothing, if the head is another or another node restores.
 	Restore(ctx context.Context, instead, head Head, pages iter.Seq2[[]Write, error]) (bool, error)
 
-	// Beat stores what this node has, and returns what all nodes have that were seen within a day.
-	Beat(ctx context.Context, own Node) ([]Node, error)
+	// Beat stores what this node has. It returns what all nodes have that were seen within a day, and
+	// the time of the server.
+	Beat(ctx context.Context, own Node) ([]Node, time.Time, error)
 }
 
 // ErrRestoring is the cause of an error of Append.

@@ -63,10 +63,10 @@ func (w *Writer) Write(e Entry) error {
 // dropMost is how many old entries a change drops at most; at least twice as many as it writes.
 const dropMost = 100
 
-// End completes the change: it stores the place of the last entry, and drops entries that are older than
-// age. It returns the place.
-func (w *Writer) End(age time.Duration) (Head, error) {
-	if err := w.drop(w.common.Time.Add(-age), max(dropMost, 2*w.written)); err != nil {
+// End completes the change: it stores the place of the last entry, and drops entries that were written
+// before a time. It returns the place.
+func (w *Writer) End(before time.Time) (Head, error) {
+	if err := w.drop(before, max(dropMost, 2*w.written)); err != nil {
 		return w.last, err
 	}
 	return w.last, putPlace(w.tx, lastKey, w.last)
@@ -165,30 +165,30 @@ func Mentions(text string) func(texts []byte) bool {
 }
 
 // EraseAbout erases the texts of entries that are about a subject, the oldest first and at most so many. It
-// returns their number, and whether there are more. An entry with a fault that may be about it is a
-// *trail.Break.
-func EraseAbout(tx *replication.Tx, subject string, most int) (erased int, left bool, err error) {
+// returns the revisions of these entries, and whether there are more. An entry with a fault that may be
+// about it is a *trail.Break.
+func EraseAbout(tx *replication.Tx, subject string, most int) (revisions []uint64, left bool, err error) {
 	texts := tx.Bucket(textsBucket)
 	for from, more := uint64(0), true; more; {
 		var entries []Entry
 		if entries, more, err = Page(tx.Tx, &from, Mentions(subject)); err != nil {
-			return erased, false, err
+			return revisions, false, err
 		}
 		for _, e := range entries {
 			if !e.About(subject) {
 				continue
 			}
-			if erased == most {
-				return erased, true, nil
+			if len(revisions) == most {
+				return revisions, true, nil
 			}
 			e = e.EraseTexts()
 			if err := texts.Put(numberKey(e.Number), e.Clear()); err != nil {
-				return erased, false, err
+				return revisions, false, err
 			}
-			erased++
+			revisions = append(revisions, e.Revision)
 		}
 	}
-	return erased, false, nil
+	return revisions, false, nil
 }
 
 // View reads the file in one transaction.

@@ -201,7 +201,7 @@ func TestRefused(t *testing.T) {
 		{good + `{"record":"ban","subject":"user=2","until":"2020-01-01T00:00:00Z","plan":"x"}` + "\n", "line 2: plan: no field of ban"},
 		{good + good + `{"record":"end","count":2}` + "\n", "line 2: ban user=1 is there twice"},
 		{good + `{"record":"ban","address":"127.0.0.1"}` + "\n" + `{"record":"end","count":2}` + "\n", "line 2: ban 127.0.0.1/32: address: the ban would deny programs on this machine"},
-		{good + `{"record":"override","pattern":"user=*","rule":"r","requests":1}` + "\n", "line 2: override user=* of r: target: user=* matches everybody"},
+		{good + `{"record":"override","pattern":"user=*","rule":"r","requests":1}` + "\n", "line 2: override user=* of r: pattern: user=* matches everybody"},
 		{good + `{"record":"subject","subject":"user=` + strings.Repeat("x", 10<<10) + `","kind":"user"}` + "\n", "line 2: subject"},
 		{good + `{"record":"ban","subject":"` + strings.Repeat("x", 300<<10) + `"}` + "\n", "line 2: longer than"},
 		{good + `{"record":"key","hash":"stint_secret","last":"abcd","subject":"user=1"}` + "\n", "line 2: hash: not the hash of an API key"},

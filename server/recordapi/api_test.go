@@ -99,7 +99,7 @@ func TestRecords(t *testing.T) {
 		{"PUT", "/v1/bans", `{"subject":"user=1"}`, "Content-Type: text/plain", 415, `{"error":{"code":"unsupported_media_type",...`},
 		{"PUT", "/v1/bans", strings.Repeat(" ", maxBody+1), "", 413, `{"error":{"code":"body_too_large",...`},
 		{"PUT", "/v1/overrides", `{"subject":"user=*","rule":"r","requests":1}`, "", 400, `{"error":{"code":"bad_request","message":"subject: \"user=*\" has a star; ...`},
-		{"PUT", "/v1/overrides", `{"pattern":"user=*","rule":"r","requests":1}`, "", 400, `{"error":{"code":"bad_request","message":"target: user=* matches everybody; ...`},
+		{"PUT", "/v1/overrides", `{"pattern":"user=*","rule":"r","requests":1}`, "", 400, `{"error":{"code":"bad_request","message":"pattern: user=* matches everybody; ...`},
 		{"PUT", "/v1/overrides", `{"subject":"user=1","rule":"r","per":"5"}`, "", 400, `{"error":{"code":"bad_request","message":"per: \"5\": a number without a unit; ...`},
 		{"PUT", "/v1/subjects", `{"subject":"user=` + strings.Repeat("x", 10<<10) + `","kind":"user"}`, "", 400, `{"error":{"code":"bad_request","message":"subject: 10245 bytes, at most 1024; ...`},
 		{"PUT", "/v1/bans", `{"subject":"user=1"}`, "X-Stint-Why: " + strings.Repeat("x", 5000), 400, `{"error":{"code":"bad_request","message":"X-Stint-Why: longer than...`},

@@ -276,23 +276,30 @@ func (l *Log) Restore(ctx context.Context, instead, head replication.Head, pages
 }
 
 // Beat implements replication.Log.
-func (l *Log) Beat(ctx context.Context, own replication.Node) (nodes []replication.Node, err error) {
+func (l *Log) Beat(ctx context.Context, own replication.Node) (nodes []replication.Node, server time.Time, err error) {
 	var answer []string
 	err = l.do(ctx, "compare the nodes", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
 		answer, err = beatScript.Exec(ctx, c, []string{l.nodes}, []string{own.Name, number(own.Revision), strconv.FormatInt(forgetAfter.Milliseconds(), 10)}).AsStrSlice()
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, server, err
 	}
 	now := time.Now()
-	for i := 0; i+2 < len(answer); i += 3 {
+	if len(answer) == 0 {
+		return nil, server, foreign("the list of nodes", errors.New("it has another form"))
+	}
+	ms, err := strconv.ParseInt(answer[0], 10, 64)
+	if err != nil {
+		return nil, server, foreign("the time", err)
+	}
+	for i := 1; i+2 < len(answer); i += 3 {
 		revision, err := strconv.ParseUint(answer[i+1], 10, 64)
 		age, wrong := strconv.ParseInt(answer[i+2], 10, 64)
 		if err = errors.Join(err, wrong); err != nil {
-			return nil, foreign("the list of nodes", err)
+			return nil, server, foreign("the list of nodes", err)
 		}
 		nodes = append(nodes, replication.Node{Name: answer[i], Revision: revision, Seen: now.Add(-time.Duration(age) * time.Millisecond)})
 	}
-	return nodes, nil
+	return nodes, time.UnixMilli(ms), nil
 }

@@ -90,7 +90,10 @@ func walk(t *testing.T, l *Log) {
 	if entries, _ := read(t, l, 0); len(entries) != 1 || entries[0].Number != 3 {
 		t.Errorf("%v after an entry that forgets", entries)
 	}
-	nodes, err := l.Beat(t.Context(), replication.Node{Name: "n1", Revision: 3})
+	nodes, server, err := l.Beat(t.Context(), replication.Node{Name: "n1", Revision: 3})
+	if age := time.Since(server); age < -time.Minute || age > time.Minute {
+		t.Errorf("the time of the server is %v", server)
+	}
 	if err != nil || len(nodes) != 1 || nodes[0].Name != "n1" || nodes[0].Revision != 3 || time.Since(nodes[0].Seen) > time.Minute {
 		t.Errorf("%v, %v", nodes, err)
 	}

@@ -2,12 +2,13 @@
 -- KEYS: nodes
 -- ARGV: name of the node; its revision; the milliseconds after which a silent node is forgotten
 --
--- Returns name, revision, and the milliseconds since the node was seen, for each node.
+-- Returns the time in milliseconds since 1970, then for each node its name, its revision, and the
+-- milliseconds since it was seen.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%d', now))
-local all, answer = redis.call('HGETALL', KEYS[1]), {}
+local all, answer = redis.call('HGETALL', KEYS[1]), { string.format('%d', now) }
 for i = 1, #all, 2 do
   local revision, seen = string.match(all[i + 1], '^(%d+) (%d+)$')
   local age = seen and now - seen
