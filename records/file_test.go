@@ -379,6 +379,7 @@ func TestFileFaults(t *testing.T) {
 		{dir, "not a file", "a file of its own"},
 		{filepath.Join(dir, "no", "where.db"), "its folder does not exist", "create the folder"},
 		{write("text", []byte(strings.Repeat("user=1,pro\n", 5000))), "damaged: no file of records", "import the records anew"},
+		{write("empty", nil), "damaged: it is empty", "put back a copy"},
 		{write("short", data[:100]), "damaged", "put back a copy"},
 		{write("page", data[:4096]), "damaged: most of it", "put back a copy"},
 		{write("pages", data[:8192]), "damaged: 8192 bytes are there of", "put back a copy"},

@@ -502,6 +502,11 @@ func TestSharedFromFile(t *testing.T) {
 	if m := contentOf(t, second.File); m[ID{Bans, "user=alone"}] != nil || len(m) != 4 {
 		t.Errorf("%v", m)
 	}
+	for _, part := range []string{"was not shared", "user=alone", "lost_records=1 ", path + ".lost"} {
+		if said := first.log.String(); !strings.Contains(said, part) {
+			t.Errorf("%q is not in the log:\n%s", part, said)
+		}
+	}
 	if kept := open(t, path+".lost"); contentOf(t, kept)[ID{Bans, "user=alone"}] == nil {
 		t.Error("the old file is not kept")
 	}

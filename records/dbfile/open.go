@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/internal/system"
 	"stint/records/replication"
 )
 
@@ -35,15 +38,60 @@ var (
 // folder. It checks that the file has all of them, in a format that this program reads. The error is a
 // [*Fault].
 func Open(path string, buckets [][]byte) (*bolt.DB, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := create(path, buckets); err != nil {
+			return nil, err
+		}
+	case err == nil && !info.Mode().IsRegular():
 		return nil, &Fault{Problem: "not a file", Hint: "name a file of its own for the records"}
-	}
-	if err == nil && info.Size() > 0 {
-		if err := Whole(path, lockWait); err != nil {
-			return nil, Opening(err)
+	case err == nil && info.Size() == 0:
+		return nil, &Fault{
+			Problem: "damaged: it is empty, as if its content was cut off", Err: ErrDamaged,
+			Hint: "put back a copy of the file; only if it never had records, remove it, and a new one is made",
 		}
 	}
+	if err := Whole(path, lockWait); err != nil {
+		return nil, Opening(err)
+	}
+	return open(path, buckets)
+}
+
+// create makes a new file. It is complete when it gets its name, so that no file is empty, not even after
+// the process was killed.
+func create(path string, buckets [][]byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new*")
+	if err != nil {
+		return Opening(err)
+	}
+	fresh := file.Name()
+	defer os.Remove(fresh) //nolint:errcheck // it has another name now, or is of no use
+	if err := file.Close(); err != nil {
+		return Writing(err)
+	}
+	db, err := open(fresh, buckets)
+	if err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return Writing(err)
+	}
+	// Another process may make the file at the same time. Link, unlike Rename, keeps its file.
+	err = os.Link(fresh, path)
+	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
+		err = os.Rename(fresh, path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return Opening(err)
+	}
+	if err := system.SyncFolder(filepath.Dir(path)); err != nil {
+		return Writing(err)
+	}
+	return nil
+}
+
+// open opens a file, or makes a file of records of an empty one.
+func open(path string, buckets [][]byte) (*bolt.DB, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, FreelistType: bolt.FreelistMapType})
 	if err != nil {
 		return nil, Opening(err)

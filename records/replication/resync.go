@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -239,6 +240,30 @@ func (c *Copy) dropLost() {
 	}
 }
 
+// alone returns the names of what the old file has and the new one does not, if the old one has no history:
+// it was not shared. It returns nil if it was.
+func (r *resyncing) alone() (names []string, err error) {
+	err = r.View(func(old *bolt.Tx) error {
+		if headOf(old).Number > 0 {
+			return nil
+		}
+		names = []string{}
+		return r.db.View(func(tx *bolt.Tx) error {
+			for _, bucket := range r.options.Buckets {
+				c := old.Bucket(bucket).Cursor()
+				for key, value := c.First(); key != nil; key, value = c.Next() {
+					name := r.options.Describe(&Write{Key: WriteKey(bucket, key)})
+					if name != "" && !bytes.Equal(tx.Bucket(bucket).Get(key), value) {
+						names = append(names, name)
+					}
+				}
+			}
+			return nil
+		})
+	})
+	return names, err
+}
+
 // keepLost keeps the old file, and logs what only it contains.
 func (r *resyncing) keepLost() error {
 	path := r.options.Path + lostSuffix
@@ -246,6 +271,12 @@ func (r *resyncing) keepLost() error {
 		return err
 	}
 	if err := os.Link(r.options.Path, path); err != nil {
+		return err
+	}
+	const hint = "compare the kept file with the records, and make lost changes again"
+	if alone, err := r.alone(); err != nil || alone != nil {
+		r.options.Logger.Warn("this node's file was not shared, and Redis has records already: using those in Redis",
+			"lost", list(alone), "lost_records", len(alone), "kept", path, "hint", hint)
 		return err
 	}
 	var common, last uint64
@@ -275,6 +306,6 @@ func (r *resyncing) keepLost() error {
 		})
 	})
 	r.options.Logger.Warn("the records in Redis have another history than this node's copy: using those in Redis", "lost_first", common+1, "lost_last", last,
-		"lost", list(names), "kept", path, "hint", "compare the kept file with the records, and make lost changes again")
+		"lost", list(names), "kept", path, "hint", hint)
 	return err
 }
