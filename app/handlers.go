@@ -51,7 +51,7 @@ func (a *App) adminHandler() http.Handler {
 	}
 	options.Records, options.RecordPaths = http.HandlerFunc(recordapi.Off), recordapi.Paths
 	if a.records != nil {
-		options.Records = recordapi.New(a.records, a.log, a.limiter.CheckOverride)
+		options.Records = recordapi.New(a.records, a.recordOptions())
 		options.OnReset = func(r *http.Request, name string, key []rule.Entry, before any) *jsonbody.Fault {
 			return recordapi.NoteReset(a.records, r, recordapi.Reset{Rule: name, Key: key, Before: before})
 		}

@@ -57,6 +57,11 @@ func (a *App) openRecords() error {
 	return nil
 }
 
+// recordOptions returns the options of the API of records.
+func (a *App) recordOptions() recordapi.Options {
+	return recordapi.Options{Log: a.log, Override: a.limiter.CheckOverride, SupportFor: a.config.SupportFor}
+}
+
 // ruleOptions returns the options of /v1/rules.
 func (a *App) ruleOptions() ruleapi.Options {
 	o := ruleapi.Options{Log: a.log}

@@ -54,12 +54,13 @@ type checks struct {
 	now     time.Time
 	trusted []netip.Prefix // trusted proxies
 	force   bool           // accept bans of many clients
+	rules   RuleSet        // checks rules per API; nil if they were checked
 }
 
 // Check returns a record as the file would store it, or its first fault. It does not compare the
 // record with others.
 func (f *File) Check(r Record, force bool, now time.Time) (Record, error) {
-	r, fault := r.check(&checks{now: now, trusted: f.options.TrustedProxies, force: force})
+	r, fault := r.check(&checks{now: now, trusted: f.options.TrustedProxies, force: force, rules: f.options.Rules})
 	if fault != nil {
 		return nil, fault
 	}

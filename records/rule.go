@@ -32,15 +32,21 @@ func (r Rule) ID() ID { return ID{Rules, r.Name} }
 
 func (r Rule) end() time.Time { return time.Time{} }
 
-func (r Rule) check(*checks) (Record, *Error) {
+func (r Rule) check(c *checks) (Record, *Error) {
 	if r.Name == "" || !json.Valid(r.Text) {
 		return nil, r.ID().fault("id", "the rule has no id, or its text is no JSON", "give it both")
+	}
+	if c.rules != nil {
+		return c.rules.Check(r)
 	}
 	return r, nil
 }
 
 // RuleSet keeps the rules per API in force. Calls follow each other.
 type RuleSet interface {
+	// Check checks a rule by itself, and returns it as it is to be stored.
+	Check(r Rule) (Record, *Error)
+
 	// Prepare checks edits of rules that are made together, and returns a function that puts them in
 	// force. It is called when they are on disk, or never.
 	Prepare(edits []Edit) (commit func(), err error)
@@ -49,12 +55,27 @@ type RuleSet interface {
 	PrepareAll(rules iter.Seq2[Rule, error]) (commit func(), err error)
 }
 
+// ErrUnfit is a cause of an [Error] about rules that do not fit together.
+var ErrUnfit = errors.New("rules that do not fit together")
+
 // rulesFault is the error about rules that do not fit together.
 func rulesFault(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
-	return &Error{Where: "rules per API", Problem: err.Error(), Hint: "correct the rule", Err: err}
+	return &Error{Where: "rules per API", Problem: err.Error(), Hint: "correct the rule", Err: errors.Join(ErrUnfit, err)}
+}
+
+// HasRules reports whether the rules per API are among the records.
+func (f *File) HasRules() bool { return f.options.Rules != nil }
+
+// CheckRules checks whether rules would fit together if they were all there are. It changes nothing. The error
+// may be that of rules.
+func (f *File) CheckRules(rules iter.Seq2[Rule, error]) error {
+	if _, err := f.options.Rules.PrepareAll(rules); err != nil {
+		return rulesFault(err)
+	}
+	return nil
 }
 
 // prepareRules prepares those of some edits that are about rules.

@@ -73,6 +73,10 @@ type Config struct {
 	// default, a day at least. Each change drops some that are older.
 	AuditFor time.Duration
 
+	// SupportFor (support-for) is how long overrides may last that callers with the role support make and
+	// change; 31 days by default. Longer ones, and those without an end, need the role write.
+	SupportFor time.Duration
+
 	// RulesMerge (rules-merge) lets several files have descriptors of one domain; off by default: a
 	// domain in two files is an error.
 	RulesMerge bool
@@ -293,6 +297,7 @@ func Default() Config {
 		RememberRefusalsFor: denycache.DefaultMaxAge,
 		StateInterval:       30 * time.Second,
 		AuditFor:            records.DefaultAuditFor,
+		SupportFor:          31 * 24 * time.Hour,
 		AuthWait:            httpapi.DefaultWait,
 		HTTP:                "127.0.0.1:8080",
 		GRPC:                "127.0.0.1:8081",

@@ -46,6 +46,8 @@ func (c *Config) checkRecords() error {
 		return c.Fault("records-copy", "records are not in Redis", "leave it out, or give --records redis://HOST:PORT")
 	case c.AuditFor < leastAudit:
 		return c.Fault("audit-for", text.FormatDuration(c.AuditFor)+" is less than a day", "keep entries for a day or longer, such as 400d")
+	case c.SupportFor <= 0:
+		return c.Fault("support-for", "must be more than 0", "write a time such as 31d")
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ func (c *Config) Settings() []Setting {
 		},
 		{"records", "`WHERE` subjects, overrides, bans and API keys are, which admin changes while the service runs: a file, or redis://HOST:PORT that all nodes share", config.Text(&c.Records, checkRecords)},
 		{"audit-for", "`TIME` that entries of the audit trail of records are kept, at least 1d", config.Duration(&c.AuditFor)},
+		{"support-for", "longest `TIME` for which the role support may override a rule", config.Duration(&c.SupportFor)},
 		{"records-copy", "`FILE` of this node's copy of records in Redis; by default records.db beside state", config.Path(&c.RecordsCopy)},
 		{"rules-merge", "let several files hold descriptors of one domain", config.Flag(&c.RulesMerge)},
 		{"unmatched", "what to `DO` with requests to which no limit applies: allow or deny", config.Text(&c.Unmatched, config.OneOf(unmatchedAllow, UnmatchedDeny))},

@@ -3,16 +3,20 @@
 package apirules
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"stint/records"
+	"stint/records/transfer"
+	"stint/rule"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 )
@@ -133,11 +137,63 @@ func (r *Rules) Change(ctx context.Context, c book.Change) error {
 			return err
 		}
 	}
-	_, err = file.Apply(ctx, change, time.Now())
-	if errors.Is(err, records.ErrConflict) || errors.Is(err, records.ErrMissing) {
+	if c.Import {
+		r.order(change.Edits)
+	}
+	_, err = transfer.Apply(ctx, file, change, time.Now())
+	if _, partly := errors.AsType[*transfer.PartError](err); !partly && (errors.Is(err, records.ErrConflict) || errors.Is(err, records.ErrMissing)) {
 		return fmt.Errorf("%w: %w", book.ErrMoved, err)
 	}
 	return err
+}
+
+// order sorts the edits of an import so that they fit after each part of it: first rules that are deleted, then
+// those that change, which may take the place of each other, then new ones.
+func (r *Rules) order(edits []records.Edit) {
+	rank := make(map[string]int, len(edits))
+	for i := range edits {
+		if put, is := edits[i].Put.(records.Rule); is {
+			rank[put.Name] = 2
+			if _, there := r.book.Catalog().Get(put.Name); there {
+				rank[put.Name] = 1
+			}
+		}
+	}
+	of := func(e *records.Edit) int {
+		put, _ := e.Put.(records.Rule)
+		return rank[put.Name]
+	}
+	slices.SortStableFunc(edits, func(a, b records.Edit) int { return cmp.Compare(of(&a), of(&b)) })
+}
+
+// Check implements records.RuleSet.
+func (r *Rules) Check(given records.Rule) (records.Record, *records.Error) {
+	read, err := book.ReadOne(given.Text, given.Name)
+	if err == nil {
+		err = read.Check()
+	}
+	if err == nil {
+		given, err = encode(&read)
+	}
+	if err != nil {
+		return nil, faultOf(given.Name, err)
+	}
+	return given, nil
+}
+
+// faultOf returns the fault of a rule.
+func faultOf(id string, err error) *records.Error {
+	where := records.ID{Kind: records.Rules, Name: id}.String()
+	if wrong, ok := errors.AsType[*rule.Error](err); ok {
+		return &records.Error{Where: where, Problem: wrong.Problem, Hint: wrong.Hint}
+	}
+	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
+		if where = (records.ID{Kind: records.Rules, Name: wrong.ID}).String(); wrong.Field != "" {
+			where += ": " + wrong.Field
+		}
+		return &records.Error{Where: where, Problem: wrong.Problem, Hint: wrong.Hint, Err: errors.Join(records.ErrUnfit, err)}
+	}
+	return &records.Error{Where: where, Problem: err.Error(), Hint: "correct the rule"}
 }
 
 // Prepare implements records.RuleSet.
@@ -173,6 +229,9 @@ func (r *Rules) PrepareAll(rules iter.Seq2[records.Rule, error]) (commit func(),
 
 // commit returns the function that puts a prepared change in force.
 func (r *Rules) commit(p *catalog.Prepared, err error) (func(), error) {
+	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
+		return nil, faultOf(wrong.ID, wrong)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -41,6 +40,9 @@ func (p *plan) read(ctx context.Context) iter.Seq2[step, error] {
 
 // step compares a row with the record of the file.
 func (p *plan) step(row *Row, again bool) (s step, differs bool, err error) {
+	if !slices.Contains(p.o.Kinds, row.Kind) {
+		return s, false, p.stranger(row)
+	}
 	r, ok, err := p.check(row)
 	if err != nil {
 		return s, false, err
@@ -77,13 +79,20 @@ func (p *plan) step(row *Row, again bool) (s step, differs bool, err error) {
 	return s, true, nil
 }
 
+// stranger returns the error for a record of a kind that the import may not have.
+func (p *plan) stranger(row *Row) error {
+	e := &LineError{Line: row.Line, Problem: "a " + row.Record + " in an import of " + kindsText(p.o.Kinds), Hint: "leave it out, or import all kinds"}
+	if row.Kind == records.Rules && !p.file.HasRules() {
+		e.Hint = "leave it out: this service has its rules per API from --catalog or --catalog-db, see /v1/rules"
+	}
+	return e
+}
+
 // note remembers a record of the import.
 func (p *plan) note(line int, id records.ID) error {
 	name := digestOf(id)
 	_, twice := p.seen[name]
 	switch {
-	case !slices.Contains(p.o.Kinds, id.Kind):
-		return &LineError{Line: line, Problem: "a " + string(id.Kind) + " in an import of " + kindsText(p.o.Kinds), Hint: "leave it out, or import all kinds"}
 	case twice:
 		return &LineError{Line: line, Problem: id.String() + " is there twice", Hint: "leave out one of them"}
 	case len(p.seen) == MaxRecords:
@@ -121,55 +130,78 @@ func (p *plan) missing(ctx context.Context) iter.Seq2[step, error] {
 }
 
 // apply makes the changes.
-func (p *plan) apply(ctx context.Context, result records.Outcome) (records.Outcome, error) {
-	p.edits = slices.Clone(p.first)
-	for _, all := range []iter.Seq2[step, error]{p.missing(ctx), p.read(ctx)} {
-		for s, err := range all {
-			if err != nil {
-				return result, p.part(err)
-			}
-			if s.isFirst() {
-				continue
-			}
-			if len(p.edits) >= p.most {
-				if err := p.flush(ctx, &result); err != nil {
-					return result, err
-				}
-			}
-			p.edits = append(p.edits, s.edit)
-		}
-	}
-	return result, p.flush(ctx, &result)
-}
-
-// flush makes the next change, or several smaller ones if it is too large for nodes to share.
-func (p *plan) flush(ctx context.Context, result *records.Outcome) error {
-	for len(p.edits) > 0 {
-		n := min(len(p.edits), p.most)
-		change := p.o.Change
-		change.Edits, change.IdempotencyKey, change.Import = p.edits[:n], "", true
-		if p.started {
-			change.IfMatch = 0 // its own changes follow each other
-		}
-		outcome, err := p.file.Apply(ctx, change, p.now)
-		switch {
-		case errors.Is(err, records.ErrTooLarge) && n > 1:
-			p.most = n / 2
-			continue
-		case err != nil:
-			return p.part(err)
-		}
-		*result, p.started = outcome, true
-		p.applied += n
-		p.edits = slices.Delete(p.edits, 0, n)
-	}
-	return nil
-}
-
-// part returns an error, with the number of records that were imported before it.
-func (p *plan) part(err error) error {
-	if !p.started {
+func (p *plan) apply(ctx context.Context) error {
+	edits := slices.Clone(p.first)
+	flush := func() error {
+		err := p.parts.apply(ctx, edits)
+		edits = edits[:0]
 		return err
 	}
-	return &PartError{p.applied, p.diff.Added + p.diff.Changed + p.diff.Deleted, err}
+	passes := []struct {
+		steps iter.Seq2[step, error]
+		skip  func(s *step) bool
+	}{
+		{p.missing(ctx), (*step).isFirst},
+		{p.read(ctx), func(s *step) bool { return !s.moves() }},
+		{p.read(ctx), func(s *step) bool { return s.isFirst() || s.moves() }},
+	}
+	if !p.moving {
+		passes = slices.Delete(passes, 1, 2)
+	}
+	for _, pass := range passes {
+		for s, err := range pass.steps {
+			if err != nil {
+				return err
+			}
+			if pass.skip(&s) {
+				continue
+			}
+			if len(edits) >= p.parts.most {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			edits = append(edits, s.edit)
+		}
+	}
+	return flush()
+}
+
+// rules returns the rules per API as they are after the import.
+func (p *plan) rules(ctx context.Context) iter.Seq2[records.Rule, error] {
+	return func(yield func(records.Rule, error) bool) {
+		next := func(r records.Record, err error) bool {
+			rule, is := r.(records.Rule)
+			return err == nil && !is || yield(rule, err) && err == nil
+		}
+		for e, err := range p.file.All(records.Rules) {
+			if p.o.Replace {
+				break
+			}
+			if err == nil {
+				if _, twice := p.seen[digestOf(e.Record.ID())]; twice {
+					continue
+				}
+			}
+			if !next(e.Record, err) {
+				return
+			}
+		}
+		if _, err := p.in.Seek(0, io.SeekStart); err != nil {
+			yield(records.Rule{}, err)
+			return
+		}
+		for row, err := range Read(p.in, p.o.Format) {
+			var r records.Record
+			if err == nil && row.Kind == records.Rules {
+				r, _, err = p.check(&row)
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !next(r, err) {
+				return
+			}
+		}
+	}
 }

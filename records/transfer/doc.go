@@ -13,6 +13,8 @@
 //	ban,,,192.0.2.0/24,2030-01-01T00:00:00Z,ticket 7
 //	end,1,,,,
 //
+// A rule per API has the fields id, uid, url, time, requests, algorithm, burst, domain and policy.
+//
 // The last line of a file says how many records stand before it. A file without it was cut, and is
 // refused. In CSV the groups of a subject stand in one cell, one in each line.
 //

@@ -31,10 +31,17 @@ type Fields struct {
 	Notes      string   `json:"notes,omitempty"`
 	Subscribed string   `json:"subscribed,omitempty"`
 	PlanUntil  string   `json:"plan_until,omitempty"`
-	Requests   uint32   `json:"requests,omitempty"`
+	ID         string   `json:"id,omitempty"`
+	UID        string   `json:"uid,omitempty"`
+	URL        string   `json:"url,omitempty"`
+	Time       string   `json:"time,omitempty"`
+	Requests   *uint32  `json:"requests,omitempty"`
 	Per        string   `json:"per,omitempty"`
 	Burst      uint32   `json:"burst,omitempty"`
 	Unlimited  bool     `json:"unlimited,omitempty"`
+	Algorithm  string   `json:"algorithm,omitempty"`
+	Domain     string   `json:"domain,omitempty"`
+	Policy     string   `json:"policy,omitempty"`
 	Replaces   string   `json:"replaces,omitempty"`
 	ReplacedBy string   `json:"replaced_by,omitempty"`
 	Until      string   `json:"until,omitempty"`
@@ -44,7 +51,7 @@ type Fields struct {
 // column is a field by name.
 type column struct {
 	name string
-	of   func(f *Fields) any // a *string, *uint32, *bool or *[]string
+	of   func(f *Fields) any // a *string, *uint32, **uint32, *bool or *[]string
 }
 
 // columns are all fields but the kind of the record, in the order of CSV files.
@@ -70,6 +77,13 @@ var columns = []column{
 	{"replaced_by", func(f *Fields) any { return &f.ReplacedBy }},
 	{"until", func(f *Fields) any { return &f.Until }},
 	{"why", func(f *Fields) any { return &f.Why }},
+	{"id", func(f *Fields) any { return &f.ID }},
+	{"uid", func(f *Fields) any { return &f.UID }},
+	{"url", func(f *Fields) any { return &f.URL }},
+	{"time", func(f *Fields) any { return &f.Time }},
+	{"algorithm", func(f *Fields) any { return &f.Algorithm }},
+	{"domain", func(f *Fields) any { return &f.Domain }},
+	{"policy", func(f *Fields) any { return &f.Policy }},
 }
 
 // names are the fields of each kind.
@@ -78,10 +92,22 @@ var names = map[records.Kind][]string{
 	records.Overrides: {"subject", "pattern", "rule", "requests", "per", "burst", "unlimited", "until", "why"},
 	records.Bans:      {"subject", "address", "network", "until", "why"},
 	records.APIKeys:   {"hash", "last", "subject", "replaces", "replaced_by", "until", "why"},
+	records.Rules:     {"id", "uid", "url", "time", "requests", "algorithm", "burst", "domain", "policy"},
 }
 
 // Kinds are all kinds, in the order of files.
-var Kinds = []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys}
+var Kinds = []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules}
+
+// KindsOf returns the kinds that a file can have: rules only if they are among the records.
+func KindsOf(f *records.File) []records.Kind {
+	if f.HasRules() {
+		return slices.Clone(Kinds)
+	}
+	return slices.DeleteFunc(slices.Clone(Kinds), func(k records.Kind) bool { return k == records.Rules })
+}
+
+// KindNames are the names of all kinds, for messages.
+const KindNames = "subject, override, ban, key or rule"
 
 // FieldNames returns the names of the fields of a kind.
 func FieldNames(kind records.Kind) []string { return slices.Clone(names[kind]) }
@@ -106,6 +132,10 @@ func (f *Fields) ReadJSON(s *jsonbody.Scanner, name string) *jsonbody.Fault {
 	case *uint32:
 		read, fault := s.Whole("write a whole number")
 		*to = read
+		return fault
+	case **uint32:
+		read, fault := s.Whole("write a whole number")
+		*to = &read
 		return fault
 	case *bool:
 		read, fault := s.Truth()
@@ -134,7 +164,10 @@ func FieldsOf(r records.Record) Fields {
 			Subscribed: writeTime(r.Subscribed), PlanUntil: writeTime(r.PlanUntil),
 		}
 	case records.Override:
-		f := Fields{Rule: r.Rule, Requests: r.Requests, Burst: r.Burst, Unlimited: r.Unlimited, Until: writeTime(r.Until), Why: r.Why}
+		f := Fields{Rule: r.Rule, Burst: r.Burst, Unlimited: r.Unlimited, Until: writeTime(r.Until), Why: r.Why}
+		if r.Requests != 0 {
+			f.Requests = &r.Requests
+		}
 		if r.Per != 0 {
 			f.Per = text.FormatDuration(r.Per)
 		}
@@ -159,6 +192,11 @@ func FieldsOf(r records.Record) Fields {
 			Hash: r.Hash.String(), Last: r.Last, Subject: r.Subject, Replaces: writeHash(r.Replaces),
 			ReplacedBy: writeHash(r.ReplacedBy), Until: writeTime(r.Until), Why: r.Why,
 		}
+	case records.Rule:
+		var f Fields
+		_ = json.Unmarshal(r.Text, &f) // it was checked, and its fields have the same names
+		f.ID = r.Name
+		return f
 	}
 	return Fields{}
 }
@@ -193,8 +231,11 @@ func (f *Fields) Read(kind records.Kind, now time.Time) (records.Record, *jsonbo
 		return f.ban(until)
 	case records.APIKeys:
 		return f.key(until)
+	case records.Rules:
+		rule := Fields{ID: f.ID, UID: f.UID, URL: f.URL, Time: f.Time, Requests: f.Requests, Burst: f.Burst, Algorithm: f.Algorithm, Domain: f.Domain, Policy: f.Policy}
+		return records.Rule{Name: f.ID, Text: rule.JSON()}, nil
 	}
-	return nil, jsonbody.Bad("record", text.Quote(string(kind))+" is no kind of record", "write subject, override, ban or key")
+	return nil, jsonbody.Bad("record", text.Quote(string(kind))+" is no kind of record", "write "+KindNames)
 }
 
 func (f *Fields) subject(now time.Time) (records.Record, *jsonbody.Fault) {
@@ -212,7 +253,10 @@ func (f *Fields) subject(now time.Time) (records.Record, *jsonbody.Fault) {
 
 func (f *Fields) override(until time.Time) (records.Record, *jsonbody.Fault) {
 	o := records.Override{
-		Target: f.Subject, Rule: f.Rule, Requests: f.Requests, Burst: f.Burst, Unlimited: f.Unlimited, Until: until, Why: f.Why,
+		Target: f.Subject, Rule: f.Rule, Burst: f.Burst, Unlimited: f.Unlimited, Until: until, Why: f.Why,
+	}
+	if f.Requests != nil {
+		o.Requests = *f.Requests
 	}
 	switch {
 	case f.Subject != "" && f.Pattern != "":
@@ -302,11 +346,13 @@ func (f *Fields) set(name, cell string) *jsonbody.Fault {
 		}
 		*to = strings.Split(cell, "\n")
 	case *uint32:
-		n, err := strconv.ParseUint(cell, 10, 32)
-		if err != nil {
-			return jsonbody.Bad(name, text.Quote(cell)+" is not a whole number from 0 to 4294967295", "correct it, or leave it empty")
-		}
-		*to = uint32(n)
+		n, fault := number(name, cell)
+		*to = n
+		return fault
+	case **uint32:
+		n, fault := number(name, cell)
+		*to = &n
+		return fault
 	case *bool:
 		on, err := strconv.ParseBool(cell)
 		if err != nil {
@@ -315,6 +361,15 @@ func (f *Fields) set(name, cell string) *jsonbody.Fault {
 		*to = on
 	}
 	return nil
+}
+
+// number reads a number from a cell of a table.
+func number(name, cell string) (uint32, *jsonbody.Fault) {
+	n, err := strconv.ParseUint(cell, 10, 32)
+	if err != nil {
+		return 0, jsonbody.Bad(name, text.Quote(cell)+" is not a whole number from 0 to 4294967295", "correct it, or leave it empty")
+	}
+	return uint32(n), nil
 }
 
 // cell returns a field as a cell of a table.
@@ -327,6 +382,10 @@ func (f *Fields) cell(name string) string {
 	case *uint32:
 		if *from != 0 {
 			return strconv.FormatUint(uint64(*from), 10)
+		}
+	case **uint32:
+		if *from != nil {
+			return strconv.FormatUint(uint64(**from), 10)
 		}
 	case *bool:
 		if *from {

@@ -227,7 +227,7 @@ func kindOf(name string) (records.Kind, *jsonbody.Fault) {
 	if kind := records.Kind(name); slices.Contains(Kinds, kind) {
 		return kind, nil
 	}
-	return "", jsonbody.Bad(head, text.Quote(name)+" is no kind of record", "write subject, override, ban or key")
+	return "", jsonbody.Bad(head, text.Quote(name)+" is no kind of record", "write "+KindNames)
 }
 
 // object reads the object of a line. field is the method of that name.

@@ -23,8 +23,9 @@ const (
 	// that are there twice.
 	MaxRecords = 5_000_000
 
-	// maxShown is the most records that a Difference names.
-	maxShown = 100
+	// maxShown is the most records that a Difference names, and maxWarnings the most warnings in full.
+	maxShown    = 100
+	maxWarnings = 20
 )
 
 // Options are how to import.
@@ -34,6 +35,10 @@ type Options struct {
 	Replace bool           // delete the records of these kinds that the file does not have
 	DryRun  bool           // change nothing
 	Change  records.Change // its Edits and IdempotencyKey are not used
+
+	// Warn returns a warning about an override that is added or changed, such as one of a rule that does
+	// not exist; "" for none. It may be nil.
+	Warn func(o *records.Override) string
 }
 
 // Difference is what an import changes.
@@ -43,6 +48,9 @@ type Difference struct {
 	Deleted   int `json:"deleted"`
 	Unchanged int `json:"unchanged"`
 	Ended     int `json:"ended"` // records of the import that have ended, and are left out
+
+	// Warnings are the first warnings about overrides that are added or changed, and how many more there are.
+	Warnings []string `json:"warnings"`
 
 	// Shown are the first records that are added, changed or deleted.
 	Shown []Line `json:"differences"`
@@ -74,18 +82,22 @@ func (e *PartError) Unwrap() error { return e.Err }
 // Import imports the records of a file. The error may be a [*LineError], a [*records.Error], a
 // [*PartError] or that of in.
 func Import(ctx context.Context, f *records.File, in io.ReadSeeker, o Options, now time.Time) (Difference, records.Outcome, error) {
-	p := &plan{file: f, in: in, o: o, now: now, most: MaxAtOnce, seen: map[digest]struct{}{}}
-	p.diff.Shown = []Line{}
-	var result records.Outcome
+	change := o.Change
+	change.Edits, change.IdempotencyKey, change.Import = nil, "", true
+	p := &plan{file: f, in: in, o: o, now: now, seen: map[digest]struct{}{}, parts: parts{file: f, change: change, now: now, most: MaxAtOnce}}
+	p.diff.Shown, p.diff.Warnings = []Line{}, []string{}
 	var err error
-	if result.Revision, err = f.Revision(); err != nil {
-		return p.diff, result, err
+	if p.parts.result.Revision, err = f.Revision(); err != nil {
+		return p.diff, p.parts.result, err
 	}
 	if err := p.compare(ctx); err != nil || o.DryRun {
-		return p.diff, result, err
+		return p.diff, p.parts.result, err
 	}
-	result, err = p.apply(ctx, result)
-	return p.diff, result, err
+	err = p.apply(ctx)
+	if err != nil {
+		err = p.parts.part(err, p.diff.Added+p.diff.Changed+p.diff.Deleted)
+	}
+	return p.diff, p.parts.result, err
 }
 
 // digest stands for the name of a record.
@@ -110,11 +122,11 @@ type plan struct {
 	// import is refused before its first change.
 	first []records.Edit
 
-	edits    []records.Edit // of the next change
-	most     int            // the most edits of a change: fewer if nodes share the records, and they are large
-	applied  int
+	parts    parts
 	compared bool // the first pass is over
-	started  bool // the first change is made
+	ruled    bool // a rule per API differs
+	moving   bool // one moves
+	warned   int  // number of warnings
 }
 
 // compare finds all faults and the difference.
@@ -145,6 +157,12 @@ func (p *plan) compare(ctx context.Context) error {
 		}
 	}
 	p.first, p.compared = inOrder(p.first), true
+	if p.warned > len(p.diff.Warnings) {
+		p.diff.Warnings = append(p.diff.Warnings, fmt.Sprintf("and %d more", p.warned-len(p.diff.Warnings)))
+	}
+	if p.ruled {
+		return p.file.CheckRules(p.rules(ctx))
+	}
 	return nil
 }
 
@@ -169,6 +187,17 @@ func (s *step) isFirst() bool {
 	return false
 }
 
+// moves reports whether the record is a rule per API that no longer limits what it did. So another rule of
+// the import may do that: each url, uid and time has one rule at most.
+func (s *step) moves() bool {
+	_, rule := s.after.(records.Rule)
+	if !rule || s.before == nil {
+		return false
+	}
+	old, next := FieldsOf(s.before), FieldsOf(s.after)
+	return old.UID != next.UID || old.URL != next.URL || old.Domain != next.Domain || old.Time != next.Time
+}
+
 // count adds a record to the difference.
 func (p *plan) count(s step) {
 	line := Line{}
@@ -182,6 +211,12 @@ func (p *plan) count(s step) {
 	default:
 		p.diff.Changed++
 		line.Do = "change"
+	}
+	switch r := s.after.(type) {
+	case records.Override:
+		p.warn(&r)
+	case records.Rule:
+		p.ruled, p.moving = true, p.moving || s.moves()
 	}
 	if len(p.diff.Shown) == maxShown {
 		return
@@ -197,6 +232,20 @@ func (p *plan) count(s step) {
 		}
 	}
 	p.diff.Shown = append(p.diff.Shown, line)
+}
+
+// warn adds the warning about an override, if there is one.
+func (p *plan) warn(o *records.Override) {
+	if p.o.Warn == nil {
+		return
+	}
+	warning := p.o.Warn(o)
+	if warning == "" {
+		return
+	}
+	if p.warned++; p.warned <= maxWarnings {
+		p.diff.Warnings = append(p.diff.Warnings, o.ID().String()+": "+warning)
+	}
 }
 
 // check returns the record of a row as it would be stored. ok is false if it has ended.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode"
 
 	"stint/internal/jsonbody"
@@ -19,9 +20,21 @@ var Paths = []string{"/v1/records", "/v1/subjects", "/v1/overrides", "/v1/bans",
 
 // api handles the requests.
 type api struct {
-	file     *records.File
-	log      *slog.Logger
-	override CheckOverride
+	file       *records.File
+	log        *slog.Logger
+	override   CheckOverride
+	supportFor time.Duration
+}
+
+// Options are the settings of the API.
+type Options struct {
+	Log *slog.Logger // receives each change; nil for none
+
+	// Override checks each override that is put. An import warns of those that it refuses. It may be nil.
+	Override CheckOverride
+
+	// SupportFor is how long overrides may last that the role support makes and changes; 0 for no bound.
+	SupportFor time.Duration
 }
 
 // CheckOverride checks the numbers of an override against the rules with this name in force. known
@@ -33,14 +46,13 @@ func Off(w http.ResponseWriter, _ *http.Request) {
 	resource.NotFound("this service has no records", "start it with --records FILE").Write(w)
 }
 
-// New returns the handler of [Paths]. It logs each change to log, which may be nil. Each override that
-// is put must pass check, which may be nil. The caller must restrict access to the handler, with an
+// New returns the handler of [Paths]. The caller must restrict access to the handler, with an
 // [access.Guard] for the role read.
-func New(f *records.File, log *slog.Logger, check CheckOverride) http.Handler {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+func New(f *records.File, o Options) http.Handler {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &api{file: f, log: log, override: check}
+	return &api{file: f, log: o.Log, override: o.Override, supportFor: o.SupportFor}
 }
 
 // collection is a kind of records on its path.

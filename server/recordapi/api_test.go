@@ -28,7 +28,7 @@ func open(t *testing.T) (http.Handler, *records.File, *strings.Builder) {
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = f.Close() }) // some tests close it
 	log := new(strings.Builder)
-	return New(f, slog.New(slog.NewTextHandler(log, nil)), nil), f, log
+	return New(f, Options{Log: slog.New(slog.NewTextHandler(log, nil)), SupportFor: 24 * time.Hour}), f, log
 }
 
 // call sends a request to a handler; header has lines "Name: value".
@@ -103,6 +103,7 @@ func TestRecords(t *testing.T) {
 		{"PUT", "/v1/overrides", `{"subject":"user=1","rule":"r","per":"5"}`, "", 400, `{"error":{"code":"bad_request","message":"per: \"5\": a number without a unit; ...`},
 		{"PUT", "/v1/subjects", `{"subject":"user=` + strings.Repeat("x", 10<<10) + `","kind":"user"}`, "", 400, `{"error":{"code":"bad_request","message":"subject: 10245 bytes, at most 1024; ...`},
 		{"PUT", "/v1/bans", `{"subject":"user=1"}`, "X-Stint-Why: " + strings.Repeat("x", 5000), 400, `{"error":{"code":"bad_request","message":"X-Stint-Why: longer than...`},
+		{"PUT", "/v1/bans", `{"subject":"user=1","why":"` + strings.Repeat("x", 5000) + `"}`, "", 400, `{"error":{"code":"bad_request","message":"why: longer than...`},
 		{"GET", "/v1/bans/user=77", "", "", 404, `{"error":{"code":"not_found","message":"there is no ban user=77; see GET /v1/bans for those there are","context":{}}}`},
 		{"DELETE", "/v1/bans/user=77", "", "", 404, `{"error":{"code":"not_found","message":"there is no ban user=77; ...`},
 		{"GET", "/v1/bans/", "", "", 404, `{"error":{"code":"not_found","message":"nothing has this path; ...`},
@@ -283,6 +284,7 @@ func TestRoles(t *testing.T) {
 	api, _, _ := open(t)
 	as := callers(t, api)
 	const forever, ends = `{"subject":"user=1","rule":"r","unlimited":true}`, `{"subject":"user=1","rule":"r","unlimited":true,"until":"1h"}`
+	const day, long = `{"subject":"user=1","rule":"r","unlimited":true,"until":"1d"}`, `{"subject":"user=1","rule":"r","unlimited":true,"until":"24h2s"}`
 	for i, step := range []struct {
 		role, method, path, body string
 		status                   int
@@ -297,7 +299,12 @@ func TestRoles(t *testing.T) {
 		{"support", "PUT", "/v1/overrides", ends, 201},
 		{"support", "PUT", "/v1/overrides", ends, 200},
 		{"support", "DELETE", "/v1/overrides/user=1/r", "", 204},
-		{"write", "PUT", "/v1/overrides", forever, 201},
+		{"support", "PUT", "/v1/overrides", day, 201},
+		{"support", "PUT", "/v1/overrides", long, 403},
+		{"write", "PUT", "/v1/overrides", long, 200},
+		{"support", "PUT", "/v1/overrides", day, 403},
+		{"support", "DELETE", "/v1/overrides/user=1/r", "", 403},
+		{"write", "PUT", "/v1/overrides", forever, 200},
 		{"support", "PUT", "/v1/overrides", ends, 403},
 		{"support", "DELETE", "/v1/overrides/user=1/r", "", 403},
 		{"write", "DELETE", "/v1/overrides/user=1/r", "", 204},
@@ -363,14 +370,16 @@ func TestTransfer(t *testing.T) {
 		return call(api, "POST", "/v1/records/import"+query, body, append(header, "Content-Type: "+kind)...)
 	}
 	expect(t, "dry run", send("?dry_run=1", lines, text), 200,
-		`{"dry_run":true,"revision":0,"added":1,"changed":0,"deleted":0,"unchanged":0,"ended":0,"differences":[{"do":"add","record":"ban","name":"user=1","before":null,"after":{"subject":"user=1"}}]}`)
+		`{"dry_run":true,"revision":0,"added":1,"changed":0,"deleted":0,"unchanged":0,"ended":0,"warnings":[],"differences":[{"do":"add","record":"ban","name":"user=1","before":null,"after":{"subject":"user=1"}}]}`)
 	expect(t, "import", send("", lines, text, "X-Stint-Why: moved here"), 200, `{"dry_run":false,"revision":1,"added":1,...`)
 	expect(t, "CSV", send("?mode=replace&kind=ban", "text/csv", "record,address\nban,192.0.2.7\nend,1\n"), 200, `{"dry_run":false,"revision":2,"added":1,"changed":0,"deleted":1,...`)
 	expect(t, "cut", send("", lines, text[:40]), 400, `{"error":{"code":"bad_request","message":"line 2: the file ends within a line; ...`)
 	expect(t, "stale", send("", lines, text, `If-Match: "1"`), 412, `{"error":{"code":"precondition_failed",...`)
 	expect(t, "type", send("", "text/plain", text), 415, `{"error":{"code":"unsupported_media_type",...`)
 	expect(t, "mode", send("?mode=add", lines, text), 400, `{"error":{"code":"bad_request","message":"mode: ...`)
-	expect(t, "kind", send("?kind=rule", lines, text), 400, `{"error":{"code":"bad_request","message":"kind: ...`)
+	expect(t, "kind", send("?kind=rules", lines, text), 400, `{"error":{"code":"bad_request","message":"kind: \"rules\" is no kind of records; write subject, override, ban, key or rule, or leave it out for all...`)
+	expect(t, "no rules here", send("?kind=rule", lines, text), 400, `{"error":{"code":"bad_request","message":"kind: the rules per API of this service are not among its records; see /v1/rules...`)
+	expect(t, "a rule", send("", lines, `{"record":"rule","id":"a","url":"/a","time":"day","requests":1}`+"\n"), 400, `{"error":{"code":"bad_request","message":"line 1: a rule in an import of subject, override, ban, key; leave it out: this service has its rules per API from --catalog...`)
 	expect(t, "other kind", send("?kind=key", lines, text), 400, `{"error":{"code":"bad_request","message":"line 1: a ban in an import of key; ...`)
 	expect(t, "flag", send("?dry_run=yes", lines, text), 400, `{"error":{"code":"bad_request","message":"dry_run: ...`)
 	expect(t, "idempotency", send("", lines, text, "Idempotency-Key: 7"), 400, `{"error":{"code":"bad_request","message":"Idempotency-Key: ...`)
@@ -409,7 +418,7 @@ func TestOverrideFitsRule(t *testing.T) {
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, f.Close()) })
 	var asked rule.Numbers
-	api := New(f, nil, func(name string, n rule.Numbers) (bool, error) {
+	api := New(f, Options{Override: func(name string, n rule.Numbers) (bool, error) {
 		asked = n
 		if name != "api/user" {
 			return false, nil
@@ -418,7 +427,7 @@ func TestOverrideFitsRule(t *testing.T) {
 			return true, &rule.NumbersError{Field: "burst", Problem: "not a word of fixed_window", Hint: "leave it out"}
 		}
 		return true, nil
-	})
+	}})
 	const fits = `{"subject":"user=1","rule":"api/user","requests":7,"per":"1m"}`
 	expect(t, "misfit", call(api, "PUT", "/v1/overrides", `{"subject":"user=1","rule":"api/user","burst":7}`), 400,
 		`{"error":{"code":"bad_request","message":"burst: rule \"api/user\" cannot have it: not a word of fixed_window; leave it out","context":{"field":"burst"}}}`)
@@ -427,6 +436,14 @@ func TestOverrideFitsRule(t *testing.T) {
 	if want := (rule.Numbers{Requests: 7, Per: time.Minute}); asked != want {
 		t.Errorf("checked %+v, want %+v", asked, want)
 	}
+	// An import only warns of both: rules may have changed since the file was written.
+	expect(t, "import", call(api, "POST", "/v1/records/import?dry_run=1", `{"record":"override","subject":"user=3","rule":"nobody","burst":1}
+{"record":"override","subject":"user=4","rule":"api/user","burst":7}
+{"record":"override","subject":"user=5","rule":"api/user","requests":7}
+{"record":"end","count":3}
+`, "Content-Type: application/jsonl"), 200, `{"dry_run":true,"revision":1,"added":3,"changed":0,"deleted":0,"unchanged":0,"ended":0,"warnings":[`+
+		`"override user=3 of nobody: no rule is named \"nobody\" on this node; the override has no effect until there is one",`+
+		`"override user=4 of api/user: burst: rule \"api/user\" cannot have it: not a word of fixed_window"],...`)
 	expect(t, "unknown rule", call(api, "PUT", "/v1/overrides/user=1/nobody", `{"unlimited":true}`), 201,
 		`{"subject":"user=1","rule":"nobody","unlimited":true,"revision":2,"changed":"T","warning":"no rule is named \"nobody\" on this node; the override has no effect until there is one"}`)
 	if want := (rule.Numbers{Unlimited: true}); asked != want {

@@ -36,11 +36,12 @@ func By(r *http.Request) records.Actor {
 // newChange returns the change of a request without its edits. why is the reason in the body.
 func newChange(r *http.Request, body []byte, why string) (records.Change, *jsonbody.Fault) {
 	c := records.Change{By: By(r), Why: why, IdempotencyKey: r.Header.Get(idempotencyHeader)}
+	field := "why"
 	if reason := r.Header.Get(WhyHeader); reason != "" {
-		c.Why = reason
+		c.Why, field = reason, WhyHeader
 	}
 	if len(c.Why) > records.MaxText || !utf8.ValidString(c.Why) {
-		return c, jsonbody.Bad(WhyHeader, fmt.Sprintf("longer than %d bytes, or not UTF-8", records.MaxText), "shorten it, and refer to a ticket")
+		return c, jsonbody.Bad(field, fmt.Sprintf("longer than %d bytes, or not UTF-8", records.MaxText), "shorten it, and refer to a ticket")
 	}
 	if c.IdempotencyKey != "" {
 		sum := sha256.New()

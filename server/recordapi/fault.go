@@ -25,7 +25,9 @@ type lineContext struct {
 
 // FaultOf returns the fault for an error of a change of records; nil for another error.
 func FaultOf(err error) *jsonbody.Fault {
-	if _, ok := errors.AsType[*records.Error](err); !ok {
+	_, whole := errors.AsType[*records.Error](err)
+	_, partly := errors.AsType[*transfer.PartError](err)
+	if !whole && !partly {
 		return nil
 	}
 	return faultOf(err, false)
@@ -66,6 +68,8 @@ func faultOf(err error, conditional bool) *jsonbody.Fault {
 		f.Status, f.Code, f.Problem = http.StatusServiceUnavailable, jsonbody.Unavailable, wrong.Error()
 	case errors.Is(err, records.ErrTooLarge):
 		f.Status, f.Code, f.Problem = http.StatusRequestEntityTooLarge, jsonbody.TooLarge, wrong.Error()
+	case errors.Is(err, records.ErrUnfit):
+		f.Problem = wrong.Error()
 	case wrong.Err != nil: // the disk, or the file
 		f.Status, f.Code, f.Problem = http.StatusInsufficientStorage, jsonbody.NotSaved, wrong.Error()
 	default:

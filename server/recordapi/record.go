@@ -296,18 +296,33 @@ func (a *api) edit(w http.ResponseWriter, r *http.Request, change *records.Chang
 }
 
 // may reports whether the caller may put a record in the place of another, or delete it (put nil). Support may not
-// force a ban, and may not touch an override without an end.
+// force a ban, and may not make or touch an override without an end, or one that lasts for longer than it may.
 func (a *api) may(w http.ResponseWriter, r *http.Request, put records.Record, before records.Entry, force bool) bool {
 	if force && !access.Allow(w, r, access.Write, "force") {
 		return false
 	}
-	if o, ok := put.(records.Override); ok && o.Until.IsZero() && !access.Allow(w, r, access.Write, "an override without until") {
-		return false
+	if o, ok := put.(records.Override); ok {
+		if lasting := a.lasting(&o); lasting != "" && !access.Allow(w, r, access.Write, "an override "+lasting) {
+			return false
+		}
 	}
-	if o, ok := before.Record.(records.Override); ok && o.Until.IsZero() {
-		return access.Allow(w, r, access.Write, "to change an override without an end")
+	if o, ok := before.Record.(records.Override); ok {
+		if lasting := a.lasting(&o); lasting != "" {
+			return access.Allow(w, r, access.Write, "to change an override "+lasting)
+		}
 	}
 	return true
+}
+
+// lasting returns how an override lasts for longer than support may give; "" if it does not.
+func (a *api) lasting(o *records.Override) string {
+	switch {
+	case o.Until.IsZero():
+		return "without until"
+	case a.supportFor > 0 && o.Until.After(time.Now().Add(a.supportFor+time.Second)): // ends are rounded up
+		return "for longer than " + text.FormatDuration(a.supportFor)
+	}
+	return ""
 }
 
 // putAnswer is what an answer to a put says beside the record.

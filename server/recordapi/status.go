@@ -2,7 +2,6 @@ package recordapi
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +49,7 @@ func (a *api) status(w http.ResponseWriter, r *http.Request) {
 	for _, n := range s.Nodes {
 		answer.Nodes = append(answer.Nodes, nodeAnswer(n))
 	}
-	for _, kind := range append(slices.Clip(transfer.Kinds), records.Rules) {
+	for _, kind := range transfer.Kinds {
 		n, err := a.file.Count(kind)
 		if err != nil {
 			a.failed(w, r, err, false)

@@ -30,7 +30,7 @@ type importAnswer struct {
 
 // load imports the records of a body.
 func (a *api) load(w http.ResponseWriter, r *http.Request) {
-	o, f := importOptions(r)
+	o, f := a.importOptions(r)
 	if f != nil {
 		f.Write(w)
 		return
@@ -63,7 +63,8 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 }
 
 // importOptions reads the parameters and headers of an import.
-func importOptions(r *http.Request) (o transfer.Options, f *jsonbody.Fault) {
+func (a *api) importOptions(r *http.Request) (o transfer.Options, f *jsonbody.Fault) {
+	o.Warn = a.warn
 	query, f := resource.Query(r, maxQuery, "mode", "kind", "dry_run", "force")
 	if f != nil {
 		return o, f
@@ -81,7 +82,7 @@ func importOptions(r *http.Request) (o transfer.Options, f *jsonbody.Fault) {
 	if csv {
 		o.Format = transfer.CSV
 	}
-	if o.Kinds, f = kindsOf(query); f != nil {
+	if o.Kinds, f = a.kindsOf(query); f != nil {
 		return o, f
 	}
 	if o.Change, f = newChange(r, nil, ""); f != nil {
@@ -127,15 +128,26 @@ func flag(query url.Values, name string) (bool, *jsonbody.Fault) {
 }
 
 // kindsOf returns the kinds that a request is about: all, or one.
-func kindsOf(query url.Values) ([]records.Kind, *jsonbody.Fault) {
-	if !query.Has("kind") {
-		return transfer.Kinds, nil
+func (a *api) kindsOf(query url.Values) ([]records.Kind, *jsonbody.Fault) {
+	kinds, kind := transfer.KindsOf(a.file), records.Kind(query.Get("kind"))
+	switch {
+	case !query.Has("kind"):
+		return kinds, nil
+	case slices.Contains(kinds, kind):
+		return []records.Kind{kind}, nil
+	case kind == records.Rules:
+		return nil, jsonbody.Bad("kind", "the rules per API of this service are not among its records", "see /v1/rules: they come from --catalog or --catalog-db")
 	}
-	kind := records.Kind(query.Get("kind"))
-	if !slices.Contains(transfer.Kinds, kind) {
-		return nil, jsonbody.Bad("kind", text.Quote(string(kind))+" is no kind of records", "write subject, override, ban or key, or leave it out for all")
+	return nil, jsonbody.Bad("kind", text.Quote(string(kind))+" is no kind of records", "write "+transfer.KindNames+", or leave it out for all")
+}
+
+// warn returns a warning about an override of an import.
+func (a *api) warn(o *records.Override) string {
+	warning, f := a.checkOverride(*o)
+	if f != nil {
+		return f.Where()
 	}
-	return []records.Kind{kind}, nil
+	return warning
 }
 
 // save exports records.
@@ -143,7 +155,7 @@ func (a *api) save(w http.ResponseWriter, r *http.Request) {
 	query, f := resource.Query(r, maxQuery, "kind", "format")
 	var kinds []records.Kind
 	if f == nil {
-		kinds, f = kindsOf(query)
+		kinds, f = a.kindsOf(query)
 	}
 	format, contentType := transfer.JSONLines, "application/jsonl"
 	switch written := query.Get("format"); {

@@ -93,8 +93,9 @@ func (l *Log) Close() { l.link.Close() }
 // do calls a function with the client. It returns when ctx is done, even if the client still connects
 // or waits; the function then ends later, and its error wraps stint.ErrUnknown.
 func (l *Log) do(ctx context.Context, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) error) error {
+	const slow = "check the server's load and the network"
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redis: not sent: %w", err)
+		return &connect.Error{Doing: doing, Problem: "not sent: " + err.Error(), Hint: slow, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	client, err := l.link.Client(ctx)
@@ -120,8 +121,8 @@ func (l *Log) do(ctx context.Context, doing string, timeout time.Duration, call 
 		return nil
 	}
 	err = connect.Explain(doing, err)
-	if fault, ok := errors.AsType[*connect.Error](err); ok && errors.Is(fault, context.DeadlineExceeded) {
-		fault.Hint = "check the server's load and the network"
+	if fault, ok := errors.AsType[*connect.Error](err); ok && (errors.Is(fault, context.DeadlineExceeded) || errors.Is(fault, context.Canceled)) {
+		fault.Hint = slow // how long a call may take is no setting
 	}
 	return err
 }
