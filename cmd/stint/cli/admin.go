@@ -74,25 +74,46 @@ type adminCall struct {
 	why          string // for reset
 }
 
+// textFlag is a flag whose value is a text, by default "".
+type textFlag struct {
+	to          *string
+	name, usage string
+}
+
+// texts adds flags to a set.
+func texts(flags *pflag.FlagSet, list ...textFlag) *pflag.FlagSet {
+	for _, f := range list {
+		flags.StringVar(f.to, f.name, "", f.usage)
+	}
+	return flags
+}
+
+// textFlags returns the flags that all commands have which call a service, and more behind them.
+func (c *adminCall) textFlags(name string, more ...textFlag) *pflag.FlagSet {
+	return texts(c.flagSet(name), more...)
+}
+
+// flagSet returns the flags that all commands have which call a service.
 func (c *adminCall) flagSet(name string) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	flags.SortFlags = false
-	flags.StringVar(&c.addr, "admin", "", "`ADDR` of the admin listener, host:port, https://host:port or unix:PATH (default 127.0.0.1:8082)")
-	flags.StringVar(&c.token, "admin-token", "", "`TOKEN` to send; other users of this machine can see it in the list of processes")
-	flags.StringVar(&c.tokenFile, "admin-token-file", "", "`FILE` with the token")
-	flags.StringVar(&c.ca, "admin-ca", "", "`FILE` of the authority that signed the certificate of the service; turns TLS on")
-	flags.StringVar(&c.cert, "admin-cert", "", "`FILE` of the client certificate, if the service requires one")
-	flags.StringVar(&c.key, "admin-key", "", "`FILE` of its private key")
+	texts(flags,
+		textFlag{&c.addr, "admin", "`ADDR` of the admin listener, host:port, https://host:port or unix:PATH (default 127.0.0.1:8082)"},
+		textFlag{&c.token, "admin-token", "`TOKEN` to send; other users of this machine can see it in the list of processes"},
+		textFlag{&c.tokenFile, "admin-token-file", "`FILE` with the token"},
+		textFlag{&c.ca, "admin-ca", "`FILE` of the authority that signed the certificate of the service; turns TLS on"},
+		textFlag{&c.cert, "admin-cert", "`FILE` of the client certificate, if the service requires one"},
+		textFlag{&c.key, "admin-key", "`FILE` of its private key"})
 	flags.BoolVar(&c.json, "json", false, "print the answer as JSON")
 	return flags
 }
 
 func (c *adminCall) keyFlags(name string) *pflag.FlagSet {
-	flags := c.flagSet(name)
-	flags.StringVar(&c.domain, "domain", "", "`DOMAIN` of the rules")
-	flags.StringVar(&c.body, "body", "", "`FILE` with the body of a check, - for standard input")
+	flags := c.textFlags(name,
+		textFlag{&c.domain, "domain", "`DOMAIN` of the rules"},
+		textFlag{&c.body, "body", "`FILE` with the body of a check, - for standard input"})
 	if name == "reset" {
-		flags.StringVar(&c.why, "why", "", "`REASON` for the audit trail, if the service has records")
+		texts(flags, textFlag{&c.why, "why", "`REASON` for the audit trail, if the service has records"})
 	}
 	return flags
 }
@@ -228,6 +249,7 @@ func refused(status int, text []byte) error {
 		return Refuse(fmt.Sprintf("the service answered %d %s", status, http.StatusText(status)), hint)
 	}
 	problem, hint, _ := strings.Cut(e.Error.Message, "; ")
+	problem = strings.Replace(problem, "X-Stint-Why:", "--why:", 1)
 	if status == http.StatusUnauthorized {
 		hint = "give --admin-token-file FILE, or STINT_ADMIN_TOKEN in the environment"
 	}

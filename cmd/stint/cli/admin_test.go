@@ -43,6 +43,15 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
+// An error about a header names the flag from which the header comes.
+func TestRefusedNamesFlag(t *testing.T) {
+	var refusal *Refusal
+	err := refused(400, []byte(`{"error":{"message":"X-Stint-Why: longer than 4096 bytes; shorten it"}}`))
+	if !errors.As(err, &refusal) || refusal.Problem != "the service answered 400: --why: longer than 4096 bytes" || refusal.Hint != "shorten it" {
+		t.Errorf("%+v", err)
+	}
+}
+
 func TestChanges(t *testing.T) {
 	for _, tt := range []struct{ before, after, want string }{
 		{`{"rule":"r","requests":100,"per":60000000000}`, `{"rule":"r","requests":1000,"per":60000000000}`, "requests 100 -> 1000"},

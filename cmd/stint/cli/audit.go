@@ -49,21 +49,19 @@ type auditOptions struct {
 }
 
 func (o *auditOptions) showFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := c.flagSet(name)
-	flags.StringVar(&o.subject, "subject", "", "only those about `KEY=VALUE`, an address or a network")
-	flags.StringVar(&o.rule, "rule", "", "only those about the rule `NAME`")
-	flags.StringVar(&o.who, "who", "", "only those of the caller `NAME`")
-	flags.StringVar(&o.since, "since", "", "only those since `TIME`, or of the last 1h, 7d or 2w")
+	flags := c.textFlags(name,
+		textFlag{&o.subject, "subject", "only those about `KEY=VALUE`, an address or a network"},
+		textFlag{&o.rule, "rule", "only those about the rule `NAME`"},
+		textFlag{&o.who, "who", "only those of the caller `NAME`"},
+		textFlag{&o.since, "since", "only those since `TIME`, or of the last 1h, 7d or 2w"})
 	flags.IntVar(&o.limit, "limit", 100, "print at most `N` of them, up to 1000")
-	flags.StringVar(&o.before, "before", "", "only those before the entry `NUMBER`")
-	return flags
+	return texts(flags, textFlag{&o.before, "before", "only those before the entry `NUMBER`"})
 }
 
 func (o *auditOptions) verifyFlags(c *adminCall, name string) *pflag.FlagSet {
 	flags := c.flagSet(name)
 	flags.StringSliceVar(&o.heads, "head", nil, "`NUMBER:HASH` that was written down earlier; may be repeated")
-	flags.StringVar(&o.file, "file", "", "`FILE` of records to verify, instead of those of a service")
-	return flags
+	return texts(flags, textFlag{&o.file, "file", "`FILE` of records to verify, instead of those of a service"})
 }
 
 func runAuditShow(ctx context.Context, s Streams, args []string) error {

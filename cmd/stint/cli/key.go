@@ -41,30 +41,27 @@ type keyOptions struct {
 	subject, prefix, until, overlap, file string
 }
 
-func (o *keyOptions) newFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := o.flags(c, name)
-	flags.StringVar(&o.prefix, "prefix", "", "`PREFIX` of the key, which says whose key it is (default stint)")
-	flags.StringVar(&o.until, "until", "", "`TIME` when the key expires (default: never)")
-	return flags
+// newFlags are the flags of a command that makes a key.
+func (o *keyOptions) newFlags(c *adminCall, name string, more ...textFlag) *pflag.FlagSet {
+	return c.textFlags(name, append([]textFlag{
+		o.reason(),
+		{&o.prefix, "prefix", "`PREFIX` of the key, which says whose key it is (default stint)"},
+		{&o.until, "until", "`TIME` when the key expires (default: never)"},
+	}, more...)...)
 }
 
 func (o *keyOptions) createFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := o.newFlags(c, name)
-	flags.StringVar(&o.subject, "subject", "", "`KEY=VALUE` of the client that the key identifies")
-	return flags
+	return o.newFlags(c, name, textFlag{&o.subject, "subject", "`KEY=VALUE` of the client that the key identifies"})
 }
 
 func (o *keyOptions) replaceFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := o.newFlags(c, name)
-	flags.StringVar(&o.overlap, "overlap", "", "`DURATION` for which the old key stays valid (default 24h)")
-	flags.StringVar(&o.file, "key-file", "", "`FILE` with the old key, - for standard input")
-	return flags
+	return o.newFlags(c, name,
+		textFlag{&o.overlap, "overlap", "`DURATION` for which the old key stays valid (default 24h)"},
+		textFlag{&o.file, "key-file", "`FILE` with the old key, - for standard input"})
 }
 
 func (o *keyOptions) revokeFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := o.flags(c, name)
-	flags.StringVar(&o.file, "key-file", "", "`FILE` with the key, - for standard input")
-	return flags
+	return c.textFlags(name, o.reason(), textFlag{&o.file, "key-file", "`FILE` with the key, - for standard input"})
 }
 
 // hash returns the hash of the key that the arguments name.

@@ -76,10 +76,12 @@ func prepare(flags *pflag.FlagSet, args []string, n int, what, example string) e
 // whyOptions have the reason of a change.
 type whyOptions struct{ why string }
 
+func (o *whyOptions) reason() textFlag {
+	return textFlag{&o.why, "why", "`REASON` for the audit trail"}
+}
+
 func (o *whyOptions) flags(c *adminCall, name string) *pflag.FlagSet {
-	flags := c.flagSet(name)
-	flags.StringVar(&o.why, "why", "", "`REASON` for the audit trail")
-	return flags
+	return c.textFlags(name, o.reason())
 }
 
 // record is a record as the admin API shows it.
@@ -163,10 +165,16 @@ type banOptions struct {
 	force      bool
 }
 
+// texts returns the flags of a record that can end, which is called what.
+func (o *banOptions) texts(what string) []textFlag {
+	return []textFlag{
+		{&o.until, "until", "`TIME` when it ends (default: it has no end)"},
+		{&o.why, "why", "`REASON`, which is kept with the " + what},
+	}
+}
+
 func (o *banOptions) flags(c *adminCall, name string) *pflag.FlagSet {
-	flags := c.flagSet(name)
-	flags.StringVar(&o.until, "until", "", "`TIME` when it ends (default: it has no end)")
-	flags.StringVar(&o.why, "why", "", "`REASON`, which is kept with the ban")
+	flags := c.textFlags(name, o.texts("ban")...)
 	flags.BoolVar(&o.force, "force", false, "ban even this machine, a trusted proxy or a very large network")
 	return flags
 }
@@ -220,20 +228,15 @@ type listOptions struct {
 func (o *listOptions) flags(c *adminCall, name string) *pflag.FlagSet {
 	flags := c.flagSet(name)
 	flags.IntVar(&o.limit, "limit", 100, "print at most `N` of them, up to 1000")
-	flags.StringVar(&o.after, "after", "", "begin behind `NAME`, the \"next\" of --json")
-	return flags
+	return texts(flags, textFlag{&o.after, "after", "begin behind `NAME`, the \"next\" of --json"})
 }
 
 func (o *listOptions) subjectFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := o.flags(c, name)
-	flags.StringVar(&o.subject, "subject", "", "only those of `KEY=VALUE`")
-	return flags
+	return texts(o.flags(c, name), textFlag{&o.subject, "subject", "only those of `KEY=VALUE`"})
 }
 
 func (o *listOptions) overrideFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := o.subjectFlags(c, name)
-	flags.StringVar(&o.rule, "rule", "", "only those of the rule `NAME`")
-	return flags
+	return texts(o.subjectFlags(c, name), textFlag{&o.rule, "rule", "only those of the rule `NAME`"})
 }
 
 // query returns the query of parameters; empty values are left out.
@@ -293,14 +296,12 @@ type overrideOptions struct {
 }
 
 func (o *overrideOptions) flags(c *adminCall, name string) *pflag.FlagSet {
-	flags := c.flagSet(name)
-	flags.StringVar(&o.rule, "rule", "", "`NAME` of the rule, as stint limits shows it")
+	flags := c.textFlags(name, textFlag{&o.rule, "rule", "`NAME` of the rule, as stint limits shows it"})
 	flags.Uint32Var(&o.requests, "requests", 0, "`N` requests")
-	flags.StringVar(&o.per, "per", "", "`DURATION` of the limit, such as 1m")
+	texts(flags, textFlag{&o.per, "per", "`DURATION` of the limit, such as 1m"})
 	flags.Uint32Var(&o.burst, "burst", 0, "`N` requests at once")
 	flags.BoolVar(&o.unlimited, "unlimited", false, "no limit at all")
-	flags.StringVar(&o.until, "until", "", "`TIME` when it ends (default: it has no end)")
-	flags.StringVar(&o.why, "why", "", "`REASON`, which is kept with the override")
+	texts(flags, o.texts("override")...)
 	flags.BoolVar(&o.end, "delete", false, "end the override now")
 	return flags
 }
@@ -318,6 +319,11 @@ func runOverride(ctx context.Context, s Streams, args []string) error {
 		return Usage("--rule is missing", "write for example "+example)
 	}
 	if o.end {
+		for _, number := range []string{"requests", "per", "burst", "unlimited", "until"} {
+			if flags.Changed(number) {
+				return Usage("--delete is given together with --"+number, "leave out --delete to change the override, or --"+number+" to end it")
+			}
+		}
 		if _, err := c.change(ctx, http.MethodDelete, "/v1/overrides/"+url.PathEscape(who)+"/"+url.PathEscape(o.rule), nil, o.why); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"stint/records"
 	"stint/records/trail"
+	"stint/records/transfer"
 )
 
 // transferTimeout is the time limit of an import or an export.
@@ -21,10 +24,11 @@ const transferTimeout = 10 * time.Minute
 
 func recordsCommand() Command {
 	return group("records", "import, export and erase records",
-		`Records are subjects (clients with their plans), overrides, bans and API keys. status shows how many
-there are, their revision, and which nodes have which. import and export read and write all of them
-as CSV or JSON Lines; docs/records.md has the format. show prints all that is kept of one subject;
-export SUBJECT is the same for programs. erase deletes it, in the audit trail too, for good.
+		`Records are subjects (clients with their plans), overrides, bans, API keys and rules per API. status
+shows how many there are, their revision, and which nodes have which. import and export read and
+write all of them as CSV or JSON Lines; docs/records.md has the format. show prints all that is kept
+of one subject; export SUBJECT is the same for programs. erase deletes it, in the audit trail too,
+for good.
 
   stint records export --out records.jsonl
   stint records import --dry-run records.jsonl
@@ -52,17 +56,19 @@ type transferOptions struct {
 }
 
 func (o *transferOptions) exportFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := c.flagSet(name)
-	flags.StringVar(&o.kind, "kind", "", "only the `KIND` subject, override, ban or key")
-	flags.StringVar(&o.format, "format", "", "`FORMAT` csv or jsonl (default: by the end of the name, else jsonl)")
-	flags.StringVar(&o.out, "out", "", "`FILE` to write (default: standard output)")
-	return flags
+	return c.textFlags(name, append(o.texts("only"), textFlag{&o.out, "out", "`FILE` to write (default: standard output)"})...)
+}
+
+// texts returns the flags of both directions.
+func (o *transferOptions) texts(only string) []textFlag {
+	return []textFlag{
+		{&o.kind, "kind", only + " the `KIND` " + transfer.KindNames},
+		{&o.format, "format", "`FORMAT` csv or jsonl (default: by the end of the name, else jsonl)"},
+	}
 }
 
 func (o *transferOptions) importFlags(c *adminCall, name string) *pflag.FlagSet {
-	flags := o.flags(c, name)
-	flags.StringVar(&o.kind, "kind", "", "the file has only the `KIND` subject, override, ban or key")
-	flags.StringVar(&o.format, "format", "", "`FORMAT` csv or jsonl (default: by the end of the name, else jsonl)")
+	flags := c.textFlags(name, append([]textFlag{o.reason()}, o.texts("the file has only")...)...)
 	flags.BoolVar(&o.replace, "replace", false, "delete the records that the file does not have, of its kind or of all kinds")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would change, and change nothing")
 	flags.BoolVar(&o.force, "force", false, "accept bans of this machine, of trusted proxies and of very large networks")
@@ -89,14 +95,14 @@ func runImport(ctx context.Context, s Streams, args []string) error {
 	if err := prepare(flags, args, 1, "one file, or - for standard input", "stint records import --dry-run records.jsonl"); err != nil {
 		return err
 	}
-	name, in := flags.Arg(0), s.In
+	name, in := flags.Arg(0), &source{in: s.In}
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return Refuse("cannot read the records: "+err.Error(), "name a file, or - for standard input")
+			return unreadable(err)
 		}
 		defer func() { _ = file.Close() }() // it is only read
-		in = file
+		in.in = file
 	}
 	format, err := o.formatOf(name)
 	if err != nil {
@@ -110,14 +116,40 @@ func runImport(ctx context.Context, s Streams, args []string) error {
 		method: http.MethodPost, path: "/v1/records/import?" + q, body: io.NopCloser(in), timeout: transferTimeout,
 		header: map[string]string{"Content-Type": kind, "X-Stint-Why": o.why},
 	})
-	if err == nil && status != http.StatusOK {
+	switch {
+	case in.err != nil: // so the service has got a part, and changed nothing
+		return unreadable(in.err)
+	case err == nil && status != http.StatusOK:
 		err = refused(status, text)
 	}
 	if err != nil {
 		return err
 	}
 	var answer importAnswer
-	return c.show(s.Out, text, &answer, func(w io.Writer) { answer.print(w) })
+	err = c.show(s.Out, text, &answer, func(w io.Writer) { answer.print(w) })
+	for _, warning := range answer.Warnings {
+		fmt.Fprintln(s.Err, "warning: "+warning)
+	}
+	return err
+}
+
+// source is a file that is sent. It stores the error of reading it, which no error of the network is.
+type source struct {
+	in  io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+func unreadable(err error) error {
+	return Refuse("cannot read the records: "+err.Error(), "name a file, or - for standard input")
 }
 
 // importAnswer is the answer to an import.
@@ -125,6 +157,7 @@ type importAnswer struct {
 	DryRun                                    bool `json:"dry_run"`
 	Revision                                  uint64
 	Added, Changed, Deleted, Unchanged, Ended int
+	Warnings                                  []string
 
 	Differences []struct {
 		Do, Record, Name string
@@ -275,7 +308,7 @@ func runRecordsStatus(ctx context.Context, s Streams, args []string) error {
 		AgeMS    int64 `json:"age_ms"`
 		Writable bool
 		Error    string
-		Kinds    map[string]int
+		Kinds    map[records.Kind]int
 		Head     struct {
 			Number uint64
 			Hash   string
@@ -288,7 +321,7 @@ func runRecordsStatus(ctx context.Context, s Streams, args []string) error {
 	}
 	return c.show(s.Out, text, &answer, func(w io.Writer) {
 		fmt.Fprintf(w, "revision\t%d, %v old\n", answer.Revision, time.Duration(answer.AgeMS)*time.Millisecond)
-		for _, kind := range []string{"subject", "override", "ban", "key"} {
+		for _, kind := range transfer.Kinds {
 			fmt.Fprintf(w, "%ss\t%d\n", kind, answer.Kinds[kind])
 		}
 		fmt.Fprintf(w, "audit\t%d:%s\n", answer.Head.Number, answer.Head.Hash)
