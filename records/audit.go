@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"stint/internal/text"
 	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
@@ -37,7 +38,7 @@ func (e *Event) check() error {
 		size += len(subject)
 	}
 	switch {
-	case e.Object.Kind == "" || len(e.Object.Kind) > MaxName || e.Action == "" || len(e.Action) > MaxName || !printable(string(e.Object.Kind)+string(e.Action)):
+	case e.Object.Kind == "" || len(e.Object.Kind) > MaxName || e.Action == "" || len(e.Action) > MaxName || !text.Printable(string(e.Object.Kind)+string(e.Action)):
 		return &Error{Where: "event: action", Problem: "there is no action, or no kind of object", Hint: "use one word for each"}
 	case size > maxEvent, len(e.Before)+len(e.After) > maxEvent:
 		return &Error{Where: "event: object", Problem: fmt.Sprintf("more than %d bytes", maxEvent), Hint: "name fewer objects in one event"}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"stint/internal/text"
 	"stint/records/index"
 )
 
@@ -43,18 +44,14 @@ func (b *Ban) InForce(now time.Time) bool { return inForce(b.Until, now) }
 
 // ParseNetwork parses a network such as 192.0.2.0/24, or an address.
 func ParseNetwork(s string) (netip.Prefix, error) {
-	network, err := netip.ParsePrefix(s)
-	if err != nil {
-		addr, err := netip.ParseAddr(s)
-		if err != nil || addr.Zone() != "" {
-			return network, &Error{
-				Where: "network", Problem: shorten(s) + " is neither a network nor an address",
-				Hint: "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
-			}
+	network, ok := index.ParseNetwork(s)
+	if !ok {
+		return network, &Error{
+			Where: "network", Problem: text.Shorten(s) + " is neither a network nor an address",
+			Hint: "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
 		}
-		network = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	return index.Unmap(network), nil
+	return network, nil
 }
 
 func (b Ban) check(c *checks) (Record, *Error) {

@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/internal/text"
 	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
@@ -125,7 +126,7 @@ func (c *Change) check() error {
 	switch {
 	case len(c.Edits) == 0:
 		return id("edits", "none", "write or delete at least one record")
-	case len(c.IdempotencyKey) > maxIdempotencyKey || !printable(c.IdempotencyKey):
+	case len(c.IdempotencyKey) > maxIdempotencyKey || !text.Printable(c.IdempotencyKey):
 		return id("idempotency key", fmt.Sprintf("longer than %d bytes, or with control characters", maxIdempotencyKey), "use a random text such as a UUID")
 	case len(c.Request) > maxIdempotencyKey:
 		return id("request", fmt.Sprintf("longer than %d bytes", maxIdempotencyKey), "use a hash of the request")
@@ -190,7 +191,7 @@ func (f *File) apply(tx *replication.Tx, c *Change, now time.Time) (m made, err 
 			return m, err
 		}
 	}
-	swept, err := f.sweep(tx, max(sweepMost, 2*len(c.Edits)), f.safeTime(now))
+	swept, err := f.sweep(tx, max(sweepMost, 2*len(c.Edits)), f.copy.SafeTime(now))
 	if err != nil {
 		return m, err
 	}

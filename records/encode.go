@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"stint/internal/text"
 	"stint/records/dbfile"
 )
 
@@ -31,7 +32,7 @@ func decode[T any](f *File, name, value []byte) (T, error) {
 // unreadable returns the Error for a value that is not what was written; another error as it is.
 func (f *File) unreadable(err error) error {
 	if fault, ok := errors.AsType[*dbfile.ValueError](err); ok {
-		return f.damaged("the record " + shorten(fault.Name) + " " + fault.Problem)
+		return f.damaged("the record " + text.Shorten(fault.Name) + " " + fault.Problem)
 	}
 	return err
 }

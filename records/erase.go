@@ -14,6 +14,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/internal/text"
 	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
@@ -150,7 +151,7 @@ func (e *eraser) erase(by Actor) error {
 		return err
 	}
 	if e.Records+e.Entries+forgotten == 0 {
-		return &Error{Where: "erase: " + shorten(e.name), Problem: "nothing is kept of it", Hint: "check how its name is written; it may have been erased already", Err: ErrMissing}
+		return &Error{Where: "erase: " + text.Shorten(e.name), Problem: "nothing is kept of it", Hint: "check how its name is written; it may have been erased already", Err: ErrMissing}
 	}
 	if err := forgetSwept(e.tx, e.name); err != nil {
 		return err
@@ -216,7 +217,7 @@ func (e *eraser) outcomes(revisions []uint64) (int, error) {
 	for _, revision := range revisions {
 		changes[revision] = true
 	}
-	texts := []string{e.name, shorten(e.name)}
+	texts := []string{e.name, text.Shorten(e.name)}
 	for i := range e.edits {
 		texts = append(texts, e.edits[i].Delete.String())
 	}

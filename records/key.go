@@ -6,6 +6,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/internal/text"
 	"stint/records/apikey"
 )
 
@@ -91,7 +92,7 @@ func (f *File) checkReplacement(tx *bolt.Tx, k *APIKey, now time.Time) error {
 	case err != nil:
 		return err
 	case older.Last != "" && older.InForce(now):
-		return refuse("two keys are valid already", "wait for the end of the older one, "+shorten("..."+older.Last)+", or revoke it")
+		return refuse("two keys are valid already", "wait for the end of the older one, "+text.Shorten("..."+older.Last)+", or revoke it")
 	}
 	return nil
 }

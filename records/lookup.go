@@ -143,7 +143,7 @@ func (f *File) BannedAddress(addr netip.Addr, now time.Time) (until time.Time, b
 		return until, false
 	}
 	end, ok := f.memory.Load().networks.End(addr.Unmap().WithZone(""))
-	return inForceUntil(end, ok, now)
+	return index.InForce(end, ok, now)
 }
 
 // BannedNetwork reports whether a ban covers all addresses of a network at a time, and until when, as
@@ -153,19 +153,7 @@ func (f *File) BannedNetwork(network netip.Prefix, now time.Time) (until time.Ti
 		return until, false
 	}
 	end, ok := f.memory.Load().networks.EndOfNetwork(index.Unmap(network))
-	return inForceUntil(end, ok, now)
-}
-
-// inForceUntil converts the end of a ban that was found, if it is in force.
-func inForceUntil(end int64, found bool, now time.Time) (until time.Time, banned bool) {
-	switch {
-	case !found, now.Unix() >= end:
-		return until, false
-	case end == index.NoEnd:
-		return until, true
-	default:
-		return time.Unix(end, 0).UTC(), true
-	}
+	return index.InForce(end, ok, now)
 }
 
 // Key returns the record of an API key that is valid at a time, without its reason; nil if there is

@@ -57,15 +57,11 @@ func (f *File) recall(tx *bolt.Tx, c *Change) (Outcome, error) {
 func (f *File) remember(tx *replication.Tx, c *Change, now time.Time, o dbfile.Outcome) error {
 	if c.IdempotencyKey != "" {
 		o.Request = c.Request
-		at := now // if this clock is late, others would drop the outcome too early
-		if server, known := f.copy.ServerTime(now); known && server.After(now) {
-			at = server
-		}
-		if err := dbfile.PutOutcome(tx, c.IdempotencyKey, o, at); err != nil {
+		if err := dbfile.PutOutcome(tx, c.IdempotencyKey, o, f.copy.LateTime(now)); err != nil {
 			return err
 		}
 	}
-	return dbfile.DropOutcomes(tx, f.safeTime(now))
+	return dbfile.DropOutcomes(tx, f.copy.SafeTime(now))
 }
 
 // refuse saves that a change was refused, and returns the refusal.

@@ -72,7 +72,7 @@ func (o *Override) checkTarget() *Error {
 	case strings.Contains(key, "*"):
 		return id.fault(o.field(), "a star before the equals sign", "name the key of the entry, such as user=test-*")
 	case strings.Trim(value, "*") == "":
-		return id.fault(o.field(), shorten(o.Target)+" matches everybody", "write a longer pattern, or change the rule itself")
+		return id.fault(o.field(), text.Shorten(o.Target)+" matches everybody", "write a longer pattern, or change the rule itself")
 	case strings.Contains(value, "**"):
 		return id.fault(o.field(), "two stars in a row", "write one, which matches any text")
 	}

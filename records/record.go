@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"stint/internal/text"
 )
@@ -31,9 +29,9 @@ type ID struct {
 // String returns the ID for messages, such as `ban 10.0.0.0/8`.
 func (id ID) String() string {
 	if target, rule, both := strings.Cut(id.Name, separator); both && id.Kind == Overrides {
-		return string(id.Kind) + " " + shorten(target) + " of " + shorten(rule)
+		return string(id.Kind) + " " + text.Shorten(target) + " of " + text.Shorten(rule)
 	}
-	return string(id.Kind) + " " + shorten(id.Name)
+	return string(id.Kind) + " " + text.Shorten(id.Name)
 }
 
 // Record is a [Subject], an [Override], a [Ban] or an [APIKey].
@@ -86,7 +84,7 @@ func (id ID) checkSubject(subject string) *Error {
 		return err
 	}
 	if strings.Contains(subject, "*") {
-		return id.fault("subject", shorten(subject)+" has a star, which only patterns of overrides have", "name one subject, or make an override")
+		return id.fault("subject", text.Shorten(subject)+" has a star, which only patterns of overrides have", "name one subject, or make an override")
 	}
 	return nil
 }
@@ -100,8 +98,8 @@ func (id ID) checkEntry(field, subject string) *Error {
 	case len(subject) > MaxSubject:
 		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(subject), MaxSubject), "use a shorter identifier of the client, such as its account number")
 	case !both, key == "", value == "":
-		return id.fault(field, shorten(subject)+" is no entry", example)
-	case !printable(subject):
+		return id.fault(field, text.Shorten(subject)+" is no entry", example)
+	case !text.Printable(subject):
 		return id.fault(field, text.Quote(subject)+" has control characters or is not UTF-8", "check the encoding of the input")
 	}
 	return nil
@@ -112,21 +110,18 @@ func (id ID) checkName(field, name string) *Error {
 	switch {
 	case len(name) > MaxName:
 		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(name), MaxName), "use a shorter name")
-	case !printable(name):
+	case !text.Printable(name):
 		return id.fault(field, text.Quote(name)+" has control characters or is not UTF-8", "check the encoding of the input")
 	}
 	return nil
 }
-
-// withoutBreaks removes what a text of several lines may have besides printable characters.
-var withoutBreaks = strings.NewReplacer("\n", "", "\r", "", "\t", "")
 
 // checkText checks notes or a reason, which may have several lines.
 func (id ID) checkText(field, words string) *Error {
 	switch {
 	case len(words) > MaxText:
 		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(words), MaxText), "shorten it, and refer to a ticket")
-	case !printable(withoutBreaks.Replace(words)):
+	case !text.PrintableLines(words):
 		return id.fault(field, "has control characters or is not UTF-8", "check the encoding of the input")
 	}
 	return nil
@@ -166,16 +161,3 @@ func firstFault(faults ...*Error) *Error {
 
 // inForce reports whether a record with this end is in force.
 func inForce(until, now time.Time) bool { return until.IsZero() || now.Before(until) }
-
-// printable reports whether a text is UTF-8 without control characters.
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
-}
-
-// shorten returns a text for messages, cut to 60 bytes.
-func shorten(s string) string {
-	if quoted := text.Quote(s); len(s) > 60 || quoted != `"`+s+`"` {
-		return quoted
-	}
-	return s
-}

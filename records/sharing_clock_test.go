@@ -35,7 +35,7 @@ func TestSharedClockAhead(t *testing.T) {
 	testkit.Must(t, err)
 	wait(t, "each node knows the time of the server", func() bool {
 		for _, n := range nodes {
-			if _, known := n.copy.ServerTime(now); !known {
+			if n.copy.SafeTime(now).IsZero() {
 				return false
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"stint/internal/text"
 )
 
 // SubjectKind says what a subject is.
@@ -50,14 +52,14 @@ func (s Subject) check(c *checks) (Record, *Error) {
 		return nil, id.fault("kind", "missing", kindsHint)
 	}
 	if s.Kind != User && s.Kind != Organisation && s.Kind != Key {
-		return nil, id.fault("kind", shorten(string(s.Kind))+" is no kind of subject", kindsHint)
+		return nil, id.fault("kind", text.Shorten(string(s.Kind))+" is no kind of subject", kindsHint)
 	}
 	if len(s.Groups) > MaxGroups {
 		return nil, id.fault("groups", fmt.Sprintf("%d groups, at most %d", len(s.Groups), MaxGroups), "use fewer groups")
 	}
 	for i, group := range s.Groups {
 		if group == "" || slices.Contains(s.Groups[:i], group) {
-			return nil, id.fault("groups", shorten(group)+" is empty or there twice", "name each group once")
+			return nil, id.fault("groups", text.Shorten(group)+" is empty or there twice", "name each group once")
 		}
 		if err := id.checkName("groups", group); err != nil {
 			return nil, err

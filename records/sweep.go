@@ -19,23 +19,9 @@ const (
 	sweepMost = 100
 )
 
-// safeTime returns the time by which old things are deleted: where nodes share records, the earlier one of
-// this node's time and that of the server, so that no wrong clock deletes what is in force on other nodes.
-// It is the zero time, by which nothing is old, while the server's time is unknown.
-func (f *File) safeTime(now time.Time) time.Time {
-	server, known := f.copy.ServerTime(now)
-	switch {
-	case !known:
-		return time.Time{}
-	case server.Before(now):
-		return server
-	}
-	return now
-}
-
 // keptSince returns the time before which entries of the audit trail are dropped.
 func (f *File) keptSince(now time.Time) time.Time {
-	return f.safeTime(now).Add(-cmp.Or(f.options.AuditFor, DefaultAuditFor))
+	return f.copy.SafeTime(now).Add(-cmp.Or(f.options.AuditFor, DefaultAuditFor))
 }
 
 // endingKinds are the kinds of records that can end.

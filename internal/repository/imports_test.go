@@ -185,7 +185,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"records/apirules"},
-		[]string{"records", "records/*", "rule/catalog", "rule/catalog/book", "internal/..."},
+		[]string{"records", "records/*", "rule", "rule/catalog", "rule/catalog/book", "internal/..."},
 		"rules per API and records do not know each other; who joins them knows both",
 	},
 	{

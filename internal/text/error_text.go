@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Quote returns a quoted piece of input for an error message, cut to a useful length. It escapes
@@ -25,3 +27,23 @@ func Cause(err error) string {
 	}
 	return err.Error()
 }
+
+// Shorten returns a text for messages: as it is if it has at most 60 bytes and needs no quotes, else as Quote
+// does.
+func Shorten(text string) string {
+	if quoted := Quote(text); len(text) > 60 || quoted != `"`+text+`"` {
+		return quoted
+	}
+	return text
+}
+
+// Printable reports whether a text is UTF-8 without control characters.
+func Printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// withoutBreaks removes what a text of several lines may have besides printable characters.
+var withoutBreaks = strings.NewReplacer("\n", "", "\r", "", "\t", "")
+
+// PrintableLines reports whether a text of several lines is UTF-8 without other control characters.
+func PrintableLines(text string) bool { return Printable(withoutBreaks.Replace(text)) }

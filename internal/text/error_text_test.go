@@ -39,3 +39,17 @@ func TestCause(t *testing.T) {
 		}
 	}
 }
+
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string][2]bool{"": {true, true}, "jörg <7>": {true, true}, "a\nb\tc\r": {false, true}, "\x1b[31m": {false, false}, "\xff": {false, false}} {
+		if got := [2]bool{Printable(text), PrintableLines(text)}; got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	long := strings.Repeat("x", 60)
+	for text, want := range map[string]string{"a b": "a b", `a"b`: `"a\"b"`, long: long, long + "y": `"` + long + `..."`} {
+		if got := Shorten(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"net/netip"
+	"time"
 
 	"github.com/gaissmai/bart"
 )
@@ -56,6 +57,18 @@ func (t Table) EndOfNetwork(network netip.Prefix) (end int64, ok bool) {
 	}
 	found, ok := t.larger.LookupPrefix(network)
 	return found.last, ok
+}
+
+// InForce converts the end of a ban that was found, if it is in force at a time; the zero time if it has none.
+func InForce(end int64, found bool, now time.Time) (until time.Time, banned bool) {
+	switch {
+	case !found, now.Unix() >= end:
+		return until, false
+	case end == NoEnd:
+		return until, true
+	default:
+		return time.Unix(end, 0).UTC(), true
+	}
 }
 
 // Editor makes a table that differs from another one in some networks.

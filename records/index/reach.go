@@ -75,3 +75,16 @@ func Unmap(n netip.Prefix) netip.Prefix {
 	}
 	return n
 }
+
+// ParseNetwork parses a network such as 192.0.2.0/24, or an address. It reports false if s is neither.
+func ParseNetwork(s string) (network netip.Prefix, ok bool) {
+	network, err := netip.ParsePrefix(s)
+	if err != nil {
+		addr, err := netip.ParseAddr(s)
+		if err != nil || addr.Zone() != "" {
+			return network, false
+		}
+		network = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	return Unmap(network), true
+}

@@ -409,15 +409,38 @@ func (c *Copy) Status(now time.Time) Status {
 	return Status{Age: max(0, now.Sub(c.synced)), Nodes: c.nodes, Err: c.away}
 }
 
-// ServerTime returns the time of the server of the log, as the last call of Beat and the time since
+// serverTime returns the time of the server of the log, as the last call of Beat and the time since
 // then tell it. It reports false before the first call. Without a log it returns now.
-func (c *Copy) ServerTime(now time.Time) (at time.Time, known bool) {
+func (c *Copy) serverTime(now time.Time) (at time.Time, known bool) {
 	if c.options.Log == nil {
 		return now, true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server.Add(time.Since(c.beaten)), !c.beaten.IsZero()
+}
+
+// SafeTime returns the time by which old things are deleted: the earlier one of now and the time of the
+// server, so that no wrong clock of one node deletes what others need. It is the zero time, by which nothing
+// is old, while the server's time is unknown.
+func (c *Copy) SafeTime(now time.Time) time.Time {
+	server, known := c.serverTime(now)
+	switch {
+	case !known:
+		return time.Time{}
+	case server.Before(now):
+		return server
+	}
+	return now
+}
+
+// LateTime returns the later one of now and the time of the server, so that others do not take for old what a
+// node with a late clock writes.
+func (c *Copy) LateTime(now time.Time) time.Time {
+	if server, known := c.serverTime(now); known && server.After(now) {
+		return server
+	}
+	return now
 }
 
 // nodeName returns the name of this node.

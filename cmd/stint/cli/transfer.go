@@ -16,7 +16,6 @@ import (
 
 	"stint/records"
 	"stint/records/trail"
-	"stint/records/transfer"
 )
 
 // transferTimeout is the time limit of an import or an export.
@@ -62,7 +61,7 @@ func (o *transferOptions) exportFlags(c *adminCall, name string) *pflag.FlagSet 
 // texts returns the flags of both directions.
 func (o *transferOptions) texts(only string) []textFlag {
 	return []textFlag{
-		{&o.kind, "kind", only + " the `KIND` " + transfer.KindNames},
+		{&o.kind, "kind", only + " the `KIND` subject, override, ban, key or rule"},
 		{&o.format, "format", "`FORMAT` csv or jsonl (default: by the end of the name, else jsonl)"},
 	}
 }
@@ -321,7 +320,7 @@ func runRecordsStatus(ctx context.Context, s Streams, args []string) error {
 	}
 	return c.show(s.Out, text, &answer, func(w io.Writer) {
 		fmt.Fprintf(w, "revision\t%d, %v old\n", answer.Revision, time.Duration(answer.AgeMS)*time.Millisecond)
-		for _, kind := range transfer.Kinds {
+		for _, kind := range []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules} {
 			fmt.Fprintf(w, "%ss\t%d\n", kind, answer.Kinds[kind])
 		}
 		fmt.Fprintf(w, "audit\t%d:%s\n", answer.Head.Number, answer.Head.Hash)
