@@ -129,5 +129,5 @@ func TestBadCostAsProblem(t *testing.T) {
 Cache-Control: no-store
 Content-Type: application/problem+json
 
-{"type":"about:blank","title":"Bad Request","status":400,"detail":"header X-Cost: \"no\" is not a whole number from 1 to 10000"}`)
+{"type":"about:blank","title":"Bad Request","status":400,"detail":"header X-Cost: \"no\" is not a whole number from 1 to 10000","code":"bad_cost"}`)
 }

@@ -202,7 +202,7 @@ Content-Type: application/json
 Cache-Control: no-store
 Content-Type: application/problem+json
 
-{"type":"about:blank","title":"Forbidden","status":403,"detail":"The sender of this request is unknown."}`)
+{"type":"about:blank","title":"Forbidden","status":403,"detail":"The sender of this request is unknown.","code":"unidentified"}`)
 }
 
 func TestUnixSocket(t *testing.T) {

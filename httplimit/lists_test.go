@@ -75,7 +75,7 @@ Content-Type: application/json
 Cache-Control: no-store
 Content-Type: application/problem+json
 
-{"type":"about:blank","title":"Forbidden","status":403,"detail":"This client is not served."}`)
+{"type":"about:blank","title":"Forbidden","status":403,"detail":"This client is not served.","code":"denied"}`)
 
 	own := byRules(t, time.store(), listRules, httplimit.Options{Denied: func(w http.ResponseWriter, _ *http.Request, v *limiter.Verdict) {
 		w.WriteHeader(v.Listed.Status)

@@ -52,7 +52,7 @@ func TestBans(t *testing.T) {
 		t, key,
 		records.Ban{Subject: "user=42", Until: end},
 		records.Ban{Network: netip.MustParsePrefix("192.0.2.0/28")},
-		records.Ban{Network: netip.MustParsePrefix("2001:db8::/48"), Until: time.Now().Add(time.Minute)},
+		records.Ban{Network: netip.MustParsePrefix("2001:db8::/48"), Until: time.Now().Add(time.Minute).Truncate(time.Second)},
 	), httplimit.Options{})
 	for _, tt := range []struct {
 		name, from, header, value string

@@ -112,16 +112,9 @@ func (m *Message) AppendCapacityProblem(dst []byte, status int, retry time.Durat
 	return append(m.problem(append(dst, reducedCapacity...), status, retry), '}')
 }
 
-// AppendPlainProblem appends the problem details of a refusal without a registered type; title is
-// the title of its status.
+// AppendPlainProblem appends the problem details of a refusal without a registered type, with the code
+// as a member of its own. title is the title of its status.
 func (m *Message) AppendPlainProblem(dst []byte, status int, title string, retry time.Duration) []byte {
-	dst = append(append(append(dst, untyped...), '"'), escape(title)...)
-	return append(m.problem(append(dst, '"'), status, retry), '}')
-}
-
-// AppendCodedProblem appends the problem details of a refusal without a registered type, with the
-// code as a member of its own, and how long to wait in its text.
-func (m *Message) AppendCodedProblem(dst []byte, status int, title string, retry time.Duration) []byte {
 	dst = append(append(append(dst, untyped...), '"'), escape(title)...)
 	dst = append(m.problem(append(dst, '"'), status, retry), `,"code":"`...)
 	return append(append(dst, m.code...), `"}`...)

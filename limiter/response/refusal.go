@@ -128,7 +128,7 @@ func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict, fields
 	r.retry = v.RetryAfter
 	switch {
 	case r.Media == web.Problem:
-		r.Body = f.banned.AppendCodedProblem(r.Body[:0], r.Status, http.StatusText(r.Status), v.RetryAfter)
+		r.Body = f.banned.AppendPlainProblem(r.Body[:0], r.Status, http.StatusText(r.Status), v.RetryAfter)
 	case v.RetryAfter != stint.Never:
 		until := v.Decision
 		until.ResetAfter = v.RetryAfter
@@ -142,7 +142,7 @@ func (f *Refuser) Penalized(r *Refusal, accept []string, v *limiter.Verdict) {
 	const status = http.StatusTooManyRequests
 	*r = Refusal{Status: status, Body: r.Body[:0], message: f.penalized, retry: v.RetryAfter}
 	if web.PrefersProblem(accept) {
-		r.Media, r.Body = web.Problem, f.penalized.AppendCodedProblem(r.Body, status, http.StatusText(status), v.RetryAfter)
+		r.Media, r.Body = web.Problem, f.penalized.AppendPlainProblem(r.Body, status, http.StatusText(status), v.RetryAfter)
 		return
 	}
 	until := v.Decision

@@ -40,7 +40,7 @@ func withRecords(t *testing.T, all ...records.Record) (*limiter.Limiter, *lookup
 // A check of a banned subject or address says so, and until when.
 func TestCheckBanned(t *testing.T) {
 	l, _ := withRecords(t,
-		records.Ban{Subject: "user=1"}, records.Ban{Subject: "user=2", Until: time.Now().Add(time.Hour)},
+		records.Ban{Subject: "user=1"}, records.Ban{Subject: "user=2", Until: time.Now().Add(time.Hour).Truncate(time.Second)},
 		records.Ban{Network: netip.MustParsePrefix("2001:db8::/32")})
 	traffic := NewTraffic(l, TrafficOptions{})
 	for body, want := range map[string]string{
