@@ -42,7 +42,7 @@ func BenchmarkEnd(b *testing.B) {
 	for range 1 << 16 {
 		banned, other = append(banned, addr(r.IntN(n))), append(other, addr(n+r.IntN(n)))
 	}
-	floor := make([]uint64, 60*n/8)
+	floor := make([]uint64, 25*n/8)
 	for i := range floor {
 		floor[i] = uint64(i)
 	}

@@ -73,14 +73,14 @@ func InForce(end int64, found bool, now time.Time) (until time.Time, banned bool
 
 // Editor makes a table that differs from another one in some networks.
 type Editor struct {
-	t      Table
-	copied map[int]bool // shards of addresses that belong to this table alone
+	t     Table
+	owned map[*shard]bool // shards of addresses that belong to this table alone
 }
 
 // Edit returns an Editor that begins with t. The table t stays as it is.
 func (t Table) Edit() *Editor {
 	addrs := *t.addrs
-	return &Editor{Table{&addrs, t.larger}, map[int]bool{}}
+	return &Editor{Table{&addrs, t.larger}, map[*shard]bool{}}
 }
 
 // Table returns the table. Do not use the Editor after that.
@@ -101,21 +101,18 @@ func (e *Editor) Delete(network netip.Prefix) {
 		e.t.larger = settle(e.t.larger.DeletePersist(network), network)
 		return
 	}
-	key := network.Addr().As16()
-	shard, _ := place(key)
-	e.t.addrs[shard] = e.t.addrs[shard].without(key)
-	e.copied[shard] = true
+	k := e.t.addrs.key(network.Addr())
+	e.t.addrs.remake(&k)
+	e.owned[k.shard] = true
 }
 
 func (e *Editor) putAddr(addr netip.Addr, end int64) {
-	key := addr.As16()
-	shard, _ := place(key)
-	s := &e.t.addrs[shard]
-	if !e.copied[shard] || s.full() {
-		*s = s.without(key)
-		e.copied[shard] = true
+	k := e.t.addrs.key(addr)
+	if !e.owned[k.shard] || k.shard.full(k.layout) {
+		e.t.addrs.remake(&k)
+		e.owned[k.shard] = true
 	}
-	s.put(slot{key, max(end, 1)}) // 0 is unused
+	k.put(addr, end)
 }
 
 // settle returns a table after the ban of a network has changed. It sets the last end of this network

@@ -100,3 +100,36 @@ func TestManyAddresses(t *testing.T) {
 	check(before, first)
 	check(table, func(i int) int64 { return []int64{0, 7, first(i)}[i%3] })
 }
+
+// Ends that need more than 32 bits are kept, and so is that there is none, when the tables grow and are copied.
+func TestFarEnds(t *testing.T) {
+	ends := []int64{NoEnd, 1, 1<<32 - 3, 1<<32 - 2, 1<<32 - 1, 1 << 32, 253402300799} // the last in the year 9999
+	addr := func(i int) netip.Addr {
+		if i%2 == 0 {
+			return netip.AddrFrom4([4]byte{0, byte(i >> 16), byte(i >> 8), byte(i)}) // 0.0.0.0 too
+		}
+		return netip.AddrFrom16([16]byte{15: byte(i), 14: byte(i >> 8), 13: byte(i >> 16)})
+	}
+	const n = 20_000
+	e := NewTable(func(func(netip.Prefix, int64) bool) {}).Edit()
+	for i := range n {
+		e.Put(netip.PrefixFrom(addr(i), addr(i).BitLen()), ends[i%len(ends)])
+	}
+	table := e.Table()
+	e = table.Edit()
+	for i := 0; i < n; i += 3 {
+		e.Delete(netip.PrefixFrom(addr(i), addr(i).BitLen()))
+	}
+	for i := 1; i < n; i += 3 {
+		e.Put(netip.PrefixFrom(addr(i), addr(i).BitLen()), ends[(i+1)%len(ends)])
+	}
+	for i := range n {
+		want := []int64{0, ends[(i+1)%len(ends)], ends[i%len(ends)]}[i%3]
+		if end, ok := e.Table().End(addr(i)); end != want || ok != (want != 0) {
+			t.Fatalf("%s is banned until %d, %v; want %d", addr(i), end, ok, want)
+		}
+		if end, _ := table.End(addr(i)); end != ends[i%len(ends)] {
+			t.Fatalf("the old table has %d for %s", end, addr(i))
+		}
+	}
+}
