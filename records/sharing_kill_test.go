@@ -90,10 +90,18 @@ func TestSharedKill(t *testing.T) {
 	t.Logf("%d changes, killed %d times; %d of the unfinished changes were complete, the file was behind Redis %d times", next, kills, complete, behind)
 }
 
-// faultyLog is a log whose Append fails.
+// faultyLog is a log whose Read or Append fails.
 type faultyLog struct {
 	replication.Log
+	reading       error
 	before, after error // before or after the entry is appended; nil: no error
+}
+
+func (l *faultyLog) Read(ctx context.Context, after uint64, wait time.Duration) ([]replication.Entry, replication.Head, error) {
+	if l.reading != nil {
+		return nil, replication.Head{}, l.reading
+	}
+	return l.Log.Read(ctx, after, wait)
 }
 
 func (l *faultyLog) Append(ctx context.Context, after replication.Head, e *replication.Entry, writes []replication.Write, forget bool) (replication.Head, error) {
@@ -128,7 +136,15 @@ func TestSharedAppendFails(t *testing.T) {
 		t.Errorf("%v, %v", err, contentOf(t, f))
 	}
 
-	log.before, log.after = nil, fmt.Errorf("lost: %w", stint.ErrUnknown)
+	// An answer to reading that is lost is no change that may have been made.
+	log.before, log.reading = nil, fmt.Errorf("no answer: %w", stint.ErrUnknown)
+	_, err = f.Apply(t.Context(), change, start)
+	wantFault(t, err, "records", "no answer", "try again", ErrUnavailable)
+	if errors.Is(err, stint.ErrUnknown) || server.Do("EXISTS", "shop:{records}:head") != "0" {
+		t.Errorf("%v", err)
+	}
+
+	log.reading, log.after = nil, fmt.Errorf("lost: %w", stint.ErrUnknown)
 	_, err = f.Apply(t.Context(), change, start)
 	wantFault(t, err, "records", "may have been made", "same idempotency key", ErrUnavailable)
 	if !errors.Is(err, stint.ErrUnknown) || len(contentOf(t, f)) != 0 {

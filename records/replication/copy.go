@@ -334,7 +334,12 @@ func (c *Copy) unavailable(err error) *UnavailableError {
 			Hint:    "repeat it with the same idempotency key, or read the record", Err: err,
 		}
 	}
-	e := &UnavailableError{Problem: err.Error(), Hint: againHint, Err: err}
+	return c.unreachable(err, err)
+}
+
+// unreachable converts an error of the log by which nothing has changed, nor will. cause is what to wrap.
+func (c *Copy) unreachable(err, cause error) *UnavailableError {
+	e := &UnavailableError{Problem: err.Error(), Hint: againHint, Err: cause}
 	if c.options.Hint != nil && !errors.Is(err, ErrRestoring) {
 		e.Hint = c.options.Hint(err)
 	}

@@ -131,9 +131,7 @@ func (c *Copy) catchUp(ctx context.Context) error {
 		}
 		entries, head, err := c.options.Log.Read(ctx, own.Number, 0)
 		if err != nil {
-			e := c.unavailable(err)
-			e.Problem, e.Err = err.Error(), errReading // reading has no unknown outcome
-			return e
+			return c.unreachable(err, errReading) // reading has no unknown outcome
 		}
 		synced, err := c.reconcile(ctx, own, entries, head, false)
 		switch {
