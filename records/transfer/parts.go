@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"stint"
 	"stint/records"
 )
 
@@ -19,7 +20,7 @@ type parts struct {
 	result records.Outcome
 }
 
-// apply makes edits, in smaller changes where one is too large for nodes to share.
+// apply makes edits, in smaller changes where one is too large for nodes to share, or takes a busy node too long.
 func (p *parts) apply(ctx context.Context, edits []records.Edit) error {
 	for len(edits) > 0 {
 		n := min(len(edits), p.most)
@@ -29,8 +30,9 @@ func (p *parts) apply(ctx context.Context, edits []records.Edit) error {
 			change.IfMatch = 0 // its own changes follow each other
 		}
 		outcome, err := p.file.Apply(ctx, change, p.now)
+		late := errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, stint.ErrUnknown) && ctx.Err() == nil
 		switch {
-		case errors.Is(err, records.ErrTooLarge) && n > 1:
+		case (errors.Is(err, records.ErrTooLarge) || late) && n > 1:
 			p.most = n / 2
 			continue
 		case err != nil:
@@ -52,7 +54,7 @@ func (p *parts) part(err error, of int) error {
 }
 
 // Apply makes a change without an idempotency key as [records.File.Apply] does. If it is too large for nodes
-// to share, it is made in several changes; if a later one of these fails, the error is a [*PartError].
+// to share, or takes a busy node too long, it is made in several changes; if a later one of these fails, the error is a [*PartError].
 func Apply(ctx context.Context, f *records.File, c records.Change, now time.Time) (records.Outcome, error) {
 	p := &parts{file: f, change: c, now: now, most: len(c.Edits)}
 	if len(c.Edits) == 0 {

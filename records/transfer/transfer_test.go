@@ -18,6 +18,7 @@ import (
 	"stint/internal/testkit"
 	"stint/records"
 	"stint/records/apikey"
+	"stint/records/replication"
 	"stint/store/redis/recordlog"
 )
 
@@ -309,6 +310,35 @@ func TestSharedMany(t *testing.T) {
 	o.Change.IfMatch = 0
 	if diff, err := load(f, text.String(), o); err != nil || diff.Unchanged != many {
 		t.Errorf("again: %d unchanged, %v", diff.Unchanged, err)
+	}
+}
+
+// busyLog is a log to which a busy node has no time to send many writes.
+type busyLog struct{ replication.Log }
+
+func (l busyLog) Append(ctx context.Context, after replication.Head, e *replication.Entry, writes []replication.Write, forget bool) (replication.Head, error) {
+	if len(writes) > 3000 {
+		return replication.Head{}, fmt.Errorf("not sent: %w", context.DeadlineExceeded)
+	}
+	return l.Log.Append(ctx, after, e, writes, forget)
+}
+
+// A node that is too busy for a large change makes smaller ones.
+func TestSharedBusy(t *testing.T) {
+	log, err := recordlog.Open(testkit.StartRedis(t).URL(), "shop")
+	testkit.Must(t, err)
+	t.Cleanup(log.Close)
+	f, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{Log: busyLog{log}, Node: "a"})
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, f.Close()) })
+	apply(t, f, records.Ban{Subject: "user=1"})
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, "subject,user=%d,user\n", i)
+	}
+	diff, err := load(f, "record,subject,kind\n"+text.String()+"end,5000,\n", Options{Format: CSV})
+	if n, err2 := f.Count(records.Subjects); err != nil || err2 != nil || n != 5000 {
+		t.Errorf("%d of %d, %v, %v", n, diff.Added, err, err2)
 	}
 }
 

@@ -95,7 +95,7 @@ func (l *Log) Close() { l.link.Close() }
 func (l *Log) do(ctx context.Context, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) error) error {
 	const slow = "check the server's load and the network"
 	if err := ctx.Err(); err != nil {
-		return &connect.Error{Doing: doing, Problem: "not sent: " + err.Error(), Hint: slow, Err: err}
+		return &connect.Error{Doing: doing, Problem: "not sent: no time was left", Hint: slow, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	client, err := l.link.Client(ctx)
