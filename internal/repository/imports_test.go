@@ -195,7 +195,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"records/transfer"},
-		[]string{".", "records", "records/apikey", "internal/..."},
+		[]string{".", "records", "records/apikey", "records/replication", "internal/..."},
 		"records are written, read, imported and exported without knowing who asks",
 	},
 	{
