@@ -123,6 +123,17 @@ func TestAuditFor(t *testing.T) {
 	}
 }
 
+// The role support must be able to override a rule for some time.
+func TestSupportFor(t *testing.T) {
+	c := settings.Default()
+	c.SupportFor = 0
+	err := c.Check()
+	fault, ok := errors.AsType[*settings.Error](err)
+	if !ok || fault.Where != "support-for" || fault.Hint == "" {
+		t.Errorf("%v", err)
+	}
+}
+
 // Settings that do not fit are refused with a hint, without the password.
 func TestRecordsSettings(t *testing.T) {
 	dir := t.TempDir()

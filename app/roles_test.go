@@ -34,6 +34,14 @@ func TestRoles(t *testing.T) {
 	testkit.Must(t, err)
 	defer a.Stop(t.Context())
 	admin := a.adminHandler()
+	for until, want := range map[string]int{"31d": http.StatusCreated, "32d": http.StatusForbidden} { // --support-for
+		r := httptest.NewRequest(http.MethodPut, "/v1/overrides", strings.NewReader(`{"subject":"user=`+until+`","rule":"r","requests":1,"until":"`+until+`"}`))
+		r.Header.Set("Authorization", "Bearer "+tokens["support"])
+		w := httptest.NewRecorder()
+		if admin.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("an override by support for %s: %d %s", until, w.Code, w.Body)
+		}
+	}
 	paths := regexp.MustCompile(`(?m)^  (/\S*):\n((?:(?:    .*)?\n)+)`).FindAllStringSubmatch(string(text), -1)
 	walked := 0
 	for _, path := range paths {
