@@ -47,6 +47,11 @@ func (p *parts) apply(ctx context.Context, edits []records.Edit) error {
 
 // part returns an error, with the number of edits that were made before it. of is how many there are.
 func (p *parts) part(err error, of int) error {
+	if wrong, ok := errors.AsType[*records.Error](err); ok && p.change.Import && errors.Is(err, stint.ErrUnknown) {
+		lost := *wrong // an import has no idempotency key, and needs none
+		lost.Hint = "send the same import again: what is equal already is not written again"
+		err = &lost
+	}
 	if p.made == 0 {
 		return err
 	}

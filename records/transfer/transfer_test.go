@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"stint"
 	"stint/internal/testkit"
 	"stint/records"
 	"stint/records/apikey"
@@ -313,22 +314,29 @@ func TestSharedMany(t *testing.T) {
 	}
 }
 
-// busyLog is a log to which a busy node has no time to send many writes.
-type busyLog struct{ replication.Log }
+// busyLog is a log to which a busy node has no time to send many writes. It may lose its answers, too.
+type busyLog struct {
+	replication.Log
+	lost bool
+}
 
-func (l busyLog) Append(ctx context.Context, after replication.Head, e *replication.Entry, writes []replication.Write, forget bool) (replication.Head, error) {
-	if len(writes) > 3000 {
+func (l *busyLog) Append(ctx context.Context, after replication.Head, e *replication.Entry, writes []replication.Write, forget bool) (replication.Head, error) {
+	switch {
+	case l.lost:
+		return replication.Head{}, fmt.Errorf("no answer: %w: %w", stint.ErrUnknown, context.DeadlineExceeded)
+	case len(writes) > 3000:
 		return replication.Head{}, fmt.Errorf("not sent: %w", context.DeadlineExceeded)
 	}
 	return l.Log.Append(ctx, after, e, writes, forget)
 }
 
-// A node that is too busy for a large change makes smaller ones.
+// A node that is too busy for a large change makes smaller ones. If an answer is lost, the import can be sent again.
 func TestSharedBusy(t *testing.T) {
 	log, err := recordlog.Open(testkit.StartRedis(t).URL(), "shop")
 	testkit.Must(t, err)
 	t.Cleanup(log.Close)
-	f, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{Log: busyLog{log}, Node: "a"})
+	busy := &busyLog{Log: log}
+	f, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{Log: busy, Node: "a"})
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, f.Close()) })
 	apply(t, f, records.Ban{Subject: "user=1"})
@@ -339,6 +347,12 @@ func TestSharedBusy(t *testing.T) {
 	diff, err := load(f, "record,subject,kind\n"+text.String()+"end,5000,\n", Options{Format: CSV})
 	if n, err2 := f.Count(records.Subjects); err != nil || err2 != nil || n != 5000 {
 		t.Errorf("%d of %d, %v, %v", n, diff.Added, err, err2)
+	}
+	busy.lost = true
+	_, err = load(f, "record,subject,kind\n"+text.String()+"subject,user=more,user\nend,5001,\n", Options{Format: CSV})
+	wrong, ok := errors.AsType[*records.Error](err)
+	if !ok || !errors.Is(err, stint.ErrUnknown) || !strings.Contains(wrong.Problem, "may have been made") || !strings.Contains(wrong.Hint, "send the same import again") {
+		t.Errorf("%+v", err)
 	}
 }
 
