@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -54,13 +55,30 @@ func Open(path string, buckets [][]byte) (*bolt.DB, error) {
 	if err := Whole(path, lockWait); err != nil {
 		return nil, Opening(err)
 	}
-	return open(path, buckets)
+	db, err := open(path, buckets)
+	if err == nil {
+		dropUnfinished(path)
+	}
+	return db, err
+}
+
+const freshSuffix = ".new" // of a file until it is complete; then digits
+
+// dropUnfinished removes what processes left that were killed while they made the file.
+func dropUnfinished(path string) {
+	list, _ := os.ReadDir(filepath.Dir(path)) // what cannot be listed stays
+	for _, entry := range list {
+		digits, fresh := strings.CutPrefix(entry.Name(), filepath.Base(path)+freshSuffix)
+		if fresh && digits != "" && strings.Trim(digits, "0123456789") == "" {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), entry.Name()))
+		}
+	}
 }
 
 // create makes a new file. It is complete when it gets its name, so that no file is empty, not even after
 // the process was killed.
 func create(path string, buckets [][]byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new*")
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+freshSuffix+"*")
 	if err != nil {
 		return Opening(err)
 	}
@@ -78,11 +96,11 @@ func create(path string, buckets [][]byte) error {
 	}
 	// Another process may make the file at the same time. Link, unlike Rename, keeps its file.
 	err = os.Link(fresh, path)
-	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
+	if _, missing := os.Stat(path); err != nil && missing != nil { // a file system without links
 		err = os.Rename(fresh, path)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return Opening(err)
+		if err != nil {
+			return Opening(err)
+		}
 	}
 	if err := system.SyncFolder(filepath.Dir(path)); err != nil {
 		return Writing(err)
