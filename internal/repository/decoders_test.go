@@ -38,7 +38,7 @@ var decoders = map[string]string{
 	"server/recordapi/record.go":         measured,
 	"records/transfer/file.go":           "by server/recordapi", // imports
 	"records/transfer/fields.go":         "a rule in a file that this program wrote",
-	"rule/catalog/book/csv.go":           measured,              // imports
+	"rule/catalog/book/csv.go":           measured, // imports
 	"rule/catalog/book/jsonl.go":         measured,
 	"fleet/gossip/wire/reader.go":        measured,
 	"internal/web/query.go":              measured,
