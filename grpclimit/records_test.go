@@ -23,7 +23,7 @@ import (
 func TestRecords(t *testing.T) {
 	text, key := lookuptest.Key(t, "user=42")
 	bannedText, bannedKey := lookuptest.Key(t, "user=1")
-	r := lookuptest.New(t, key, bannedKey, records.Ban{Subject: "user=1", Until: time.Now().Add(time.Hour)},
+	r := lookuptest.New(t, key, bannedKey, records.Ban{Subject: "user=1", Until: time.Now().Add(time.Hour).Truncate(time.Second)},
 		records.Ban{Network: netip.MustParsePrefix("192.0.2.0/24")}, records.Override{Target: "user=42", Rule: "api/user", Requests: 2})
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api
