@@ -22,8 +22,7 @@ const (
 	LeaseRate = 8
 
 	// LeaseSavings is how many takes a message must save. It costs Redis two to three times as much as
-	// a take, and while something of a key is lent, takes of other nodes cost more. With 4, a key of a
-	// tiny limit and of fifty times as many requests stayed lent, and only a seventh passed.
+	// a take, and while something of a key is lent, takes of other nodes cost more.
 	LeaseSavings = 6
 
 	// LeaseLeast is the least number of units that a store lends to a node that wants more: fewer

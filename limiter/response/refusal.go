@@ -121,10 +121,10 @@ func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict, fields
 		fields.Wait(v.RetryAfter)
 	}
 	if v.Ban == "" {
-		plainRefusal(r, accept, f.listed, v.Listed.Status)
+		plainRefusal(r, accept, f.listed, v.Listed.Status, stint.Never)
 		return
 	}
-	plainRefusal(r, accept, f.banned, v.Listed.Status)
+	plainRefusal(r, accept, f.banned, v.Listed.Status, stint.Never)
 	r.retry = v.RetryAfter
 	switch {
 	case r.Media == web.Problem:
@@ -153,32 +153,22 @@ func (f *Refuser) Penalized(r *Refusal, accept []string, v *limiter.Verdict) {
 // Full makes the refusal of a request for which there is no place in a line or a queue, with the
 // status of its rule.
 func (f *Refuser) Full(r *Refusal, accept []string, status int, retry time.Duration) {
-	codedRefusal(r, accept, f.full, status, retry)
+	plainRefusal(r, accept, f.full, status, retry)
 }
 
 // Draining makes the refusal of a request that waits while the server shuts down.
 func (f *Refuser) Draining(r *Refusal, accept []string, retry time.Duration) {
-	codedRefusal(r, accept, f.draining, http.StatusServiceUnavailable, retry)
-}
-
-// codedRefusal makes a refusal without numbers of a limit, which names its code in each form.
-func codedRefusal(r *Refusal, accept []string, m *web.Message, status int, retry time.Duration) {
-	*r = Refusal{Status: status, Body: r.Body[:0], message: m, retry: retry}
-	if web.PrefersProblem(accept) {
-		r.Media, r.Body = web.Problem, m.AppendCodedProblem(r.Body, status, http.StatusText(status), retry)
-		return
-	}
-	r.Media, r.Body = web.JSON, m.AppendPlainEnvelope(r.Body, retry)
+	plainRefusal(r, accept, f.draining, http.StatusServiceUnavailable, retry)
 }
 
 // Unmatched makes the refusal of a request to which no limit applies.
 func (f *Refuser) Unmatched(r *Refusal, accept []string) {
-	plainRefusal(r, accept, f.unmatched, f.status)
+	plainRefusal(r, accept, f.unmatched, f.status, stint.Never)
 }
 
 // Unidentified makes the refusal of a request without key and address.
 func (f *Refuser) Unidentified(r *Refusal, accept []string) {
-	plainRefusal(r, accept, f.unknown, http.StatusForbidden)
+	plainRefusal(r, accept, f.unknown, http.StatusForbidden, stint.Never)
 }
 
 // challenge names what a client needs whose API key is not valid, as RFC 9110 demands of a 401.
@@ -188,7 +178,7 @@ var challenge = []denial.Header{{Name: "WWW-Authenticate", Value: "ApiKey"}}
 // valid, by the error that Decide returned.
 func (f *Refuser) Invalid(r *Refusal, accept []string, err error) {
 	if errors.Is(err, rule.ErrKey) {
-		plainRefusal(r, accept, web.NewMessage("unauthorized", "", "The API key is not valid."), http.StatusUnauthorized)
+		plainRefusal(r, accept, web.NewMessage("unauthorized", "", "The API key is not valid."), http.StatusUnauthorized, stint.Never)
 		r.Own = challenge
 		return
 	}
@@ -196,17 +186,18 @@ func (f *Refuser) Invalid(r *Refusal, accept []string, err error) {
 	if _, ok := errors.AsType[*rule.PathError](err); ok {
 		code = "bad_path"
 	}
-	plainRefusal(r, accept, web.NewMessage(code, "", err.Error()), http.StatusBadRequest)
+	plainRefusal(r, accept, web.NewMessage(code, "", err.Error()), http.StatusBadRequest, stint.Never)
 }
 
-// plainRefusal makes a refusal for which waiting does not help, without numbers of a limit.
-func plainRefusal(r *Refusal, accept []string, m *web.Message, status int) {
-	*r = Refusal{Status: status, Body: r.Body[:0], message: m, retry: stint.Never}
+// plainRefusal makes a refusal without numbers of a limit, which names its code in each form. retry is
+// stint.Never where waiting does not help.
+func plainRefusal(r *Refusal, accept []string, m *web.Message, status int, retry time.Duration) {
+	*r = Refusal{Status: status, Body: r.Body[:0], message: m, retry: retry}
 	if web.PrefersProblem(accept) {
-		r.Media, r.Body = web.Problem, m.AppendPlainProblem(r.Body, status, http.StatusText(status), stint.Never)
+		r.Media, r.Body = web.Problem, m.AppendPlainProblem(r.Body, status, http.StatusText(status), retry)
 		return
 	}
-	r.Media, r.Body = web.JSON, m.AppendPlainEnvelope(r.Body, stint.Never)
+	r.Media, r.Body = web.JSON, m.AppendPlainEnvelope(r.Body, retry)
 }
 
 // Unavailable makes the refusal of a request that the store could not decide.
