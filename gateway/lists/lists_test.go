@@ -71,7 +71,7 @@ func TestLists(t *testing.T) {
 		t.Errorf("%s %v", got.Body, got.Header)
 	}
 	got = g.Get("/", "X-Forwarded-For", "203.0.113.1", "Accept", "application/problem+json")
-	if want := `{"type":"about:blank","title":"Forbidden","status":403,"detail":"This client is not served."}`; got.Body != want ||
+	if want := `{"type":"about:blank","title":"Forbidden","status":403,"detail":"This client is not served.","code":"denied"}`; got.Body != want ||
 		got.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%s %v", got.Body, got.Header)
 	}
