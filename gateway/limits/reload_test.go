@@ -32,7 +32,8 @@ http:
     - actions: [{remote_address: {}}]
 `
 
-// reloadSite has a place for the number of a reload, so that each is another configuration.
+// reloadSite waits for a busy Redis, since a request that its failure policy lets pass is not counted.
+// It has a place for the number of a reload, so that each is another configuration.
 const reloadSite = `
 {
 	GLOBAL
@@ -40,6 +41,7 @@ const reloadSite = `
 	stint {
 		rules DIR/%[2]s
 		store %[3]s
+		store_timeout 5s
 	}
 }
 http://ADDRESS {
