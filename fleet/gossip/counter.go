@@ -17,9 +17,9 @@ import (
 // count as taken at its begin. Nodes that know the periods of all takes compute the use from them,
 // as one node does that sees each take: see entry.replay.
 //
-// Memory is bounded: once all reports up to a time have arrived, earlier periods are dropped. While
-// some are missing, a counter has up to maxMarks periods, and the two periods whose union moves
-// the fewest units by the shortest time become one.
+// Memory is bounded: once all reports up to a time have arrived, earlier periods are dropped, so that
+// a counter has about manyMarks. While some are missing, it has up to maxMarks, and the two periods
+// whose union moves the fewest units by the shortest time become one.
 type counter struct {
 	node       uint64
 	wire.Count               // now
@@ -49,8 +49,8 @@ func (e *entry) open(c *counter, now stint.Instant) {
 	if n := len(c.marks); n > 1 && !c.marks[n-1].Newer(&c.marks[n-2].Count) {
 		c.marks = c.marks[:n-1]
 	}
+	c.join(maxMarks - 1)
 	c.marks = append(c.marks, wire.Mark{At: max(now, e.nextAt+1), Count: c.Count})
-	c.join()
 }
 
 // close stores the count in the current period.
@@ -60,9 +60,9 @@ func (c *counter) close() {
 	}
 }
 
-// join makes one period of two, if there are too many.
-func (c *counter) join() {
-	for len(c.marks) > maxMarks {
+// join makes one period of two, until there are at most so many.
+func (c *counter) join(most int) {
+	for len(c.marks) > most {
 		at, least := 0, 0.0
 		for i := 1; i < len(c.marks)-1; i++ {
 			units, _ := c.marks[i].Beyond(&c.marks[i-1].Count)
@@ -96,7 +96,9 @@ func (c *counter) add(it *wire.OriginCount) {
 			c.marks, last = append(c.marks, m), m.Count
 		}
 	}
-	c.join()
+	if c.join(maxMarks); cap(c.marks) > maxMarks { // append reserves memory for more
+		c.marks = slices.Clone(c.marks)
+	}
 }
 
 func byTime(a, b wire.Mark) int { return cmp.Compare(a.At, b.At) }
@@ -147,7 +149,18 @@ func (e *entry) settle(st stint.State, at, by, now stint.Instant) {
 	for _, c := range e.all() {
 		c.close()
 		c.forget(by)
+		for i := range c.marks { // the next state has these
+			c.marks[i].At = min(c.marks[i].At, now)
+		}
 		c.ends = min(c.ends, now)
+	}
+}
+
+// settleNext makes the next state the settled one, if a counter has many periods and all reports
+// from before that state have arrived.
+func (e *entry) settleNext(c *counter, settled, now stint.Instant) {
+	if len(c.marks) >= manyMarks && e.nextAt <= settled {
+		e.settle(e.next, e.nextAt, e.nextAt, now)
 	}
 }
 

@@ -101,9 +101,10 @@ func TestUseBetweenRests(t *testing.T) {
 	}
 }
 
-// However long a node is missing, the others keep few periods of a key, and none when it is back.
+// However long a node is missing, the others keep few periods of a key. They keep hardly any while no
+// report is missing, and none when nobody takes. A decision that charges nothing adds none.
 func TestFewPeriods(t *testing.T) {
-	l := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: 10 * time.Second, Burst: 100})
+	l := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: 2 * time.Second, Burst: 100})
 	f := newNodes(t, 2)
 	f.meet(0, 1)
 	f.take(0, l, 1)
@@ -111,28 +112,42 @@ func TestFewPeriods(t *testing.T) {
 	most := func() (n int) {
 		for at := range f.list {
 			for _, c := range f.list[at].shardOf(l.Algorithm(), "k").keys[name{"k", l.Algorithm()}].all() {
-				n = max(n, len(c.marks))
+				if n = max(n, len(c.marks)); cap(c.marks) > maxMarks {
+					t.Errorf("room for %d periods", cap(c.marks))
+				}
 			}
 		}
 		return n
 	}
-	run := func(intervals int) {
+	run := func(intervals int, cost uint32, nodes ...int) (n int) {
 		for range intervals {
-			f.take(0, l, 1)
-			f.take(1, l, 1)
+			for _, at := range nodes {
+				f.take(at, l, cost)
+			}
 			f.run(1)
+			n = max(n, most())
+		}
+		return n
+	}
+	for _, nodes := range [][]int{{0, 1}, {0}} {
+		if n := run(600, 1, nodes...); n < 2 || n > 2*manyMarks {
+			t.Errorf("%d periods while no report is missing, by takes on %d", n, nodes)
 		}
 	}
 	f.cut = true
-	run(600)
-	if n := most(); n < maxMarks/2 || n > maxMarks {
+	if n := run(600, 1, 0, 1); n < maxMarks/2 || n > maxMarks {
 		t.Errorf("%d periods after a minute", n)
 	}
 	f.cut = false
-	run(10)
+	run(10, 1, 0, 1)
 	f.run(2*shards + 20) // without takes, which begin periods
 	if n := most(); n > 0 {
 		t.Errorf("%d periods a quarter of a minute after the nodes met again", n)
+	}
+	f.take(0, l, 50)
+	f.cut = true
+	if n := run(15, 0, 0, 1); n > 3 {
+		t.Errorf("%d periods of decisions that charged nothing", n)
 	}
 }
 
@@ -170,5 +185,131 @@ func TestEarlierRelease(t *testing.T) {
 			t.Errorf("version %d", m.Bytes[0])
 		}
 		check(m.Bytes)
+	}
+}
+
+// Two parts of a fleet that were apart for so long that each took the other for dead owe nothing
+// when they meet again, if they took no more than the rate.
+func TestApartForLong(t *testing.T) {
+	for name, l := range map[string]*stint.Limit{
+		"bucket": stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 100}),
+		"window": stint.MustLimit(stint.Spec{Requests: 20, Per: 2 * time.Second, CarryDebt: true}),
+	} {
+		for _, apart := range []time.Duration{20 * time.Minute, 40 * time.Minute, 70 * time.Minute} {
+			f := newNodes(t, 2)
+			f.meet(0, 1)
+			run := func(d time.Duration) {
+				for i := range int(d / DefaultInterval) {
+					if i%4 == 0 {
+						f.take(i/4%2, l, 1) // 2.5 a second
+					}
+					f.run(1)
+				}
+			}
+			run(20 * time.Second)
+			f.cut = true
+			run(apart)
+			f.cut = false
+			run(20 * time.Second)
+			for at := range f.list {
+				if d := f.take(at, l, 0); d.Debt > 0 || d.Remaining < l.Capacity()/2 {
+					t.Errorf("%s: after %v apart node %d has %d left, and a debt of %d", name, apart, at, d.Remaining, d.Debt)
+				}
+			}
+		}
+	}
+}
+
+// Nodes settle what they know at any time at which they may, while messages are lost, late and
+// repeated and the fleet is divided. The settled use is that of the periods that are dropped, and in the
+// end all nodes know what was taken.
+func TestSettled(t *testing.T) {
+	day := stint.MustLimit(stint.Spec{Requests: 100000, Per: 24 * time.Hour})
+	slow := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 24 * time.Hour, Burst: 10000})
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		l := []*stint.Limit{day, slow}[seed%2]
+		f := newNodes(t, 2+int(seed%5))
+		for i := range f.list {
+			for k := range i {
+				f.meet(i, k)
+			}
+		}
+		type letter struct {
+			at    stint.Instant
+			to    int
+			bytes []byte
+		}
+		var air []letter
+		apart := 0 // nodes below are cut off from the others
+		lost := []float64{0, 0.05, 0.5}[seed%3]
+		post := func(from int, list []Message) {
+			for _, m := range list {
+				for to := range f.list {
+					if to == from || m.To != 0 && m.To != f.list[to].id || (from < apart) != (to < apart) || r.Float64() < lost {
+						continue
+					}
+					for range 1 + r.IntN(2) {
+						air = append(air, letter{f.now.Add(time.Duration(r.IntN(400)) * time.Millisecond), to, m.Bytes})
+					}
+				}
+			}
+		}
+		settle := func() {
+			for _, n := range f.list {
+				e := n.shardOf(l.Algorithm(), "k").keys[name{"k", l.Algorithm()}]
+				if e == nil || e.nextAt > n.settledAt() {
+					continue
+				}
+				e.settle(e.next, e.nextAt, e.nextAt, f.now)
+				base := int64(0)
+				for _, c := range e.all() {
+					base += int64(c.base.Taken)
+				}
+				if got := l.ForStores().Used(&e.settled, f.now); got != base {
+					t.Fatalf("seed %d: %d units are settled, of %d in dropped periods", seed, got, base)
+				}
+			}
+		}
+		step := func() {
+			f.now = f.now.Add(10 * time.Millisecond)
+			due := air
+			air = nil
+			for _, m := range due {
+				if m.at > f.now {
+					air = append(air, m)
+				} else {
+					post(m.to, f.list[m.to].Receive(m.bytes, f.now))
+				}
+			}
+			for i, n := range f.list {
+				if int(f.now/10_000)%10 == i {
+					post(i, n.Tick(f.now))
+				}
+			}
+			settle()
+		}
+		taken := int64(0)
+		for range 800 {
+			if r.IntN(4) == 0 {
+				cost := 1 + r.IntN(9)
+				f.take(r.IntN(len(f.list)), l, uint32(cost))
+				taken += int64(cost)
+				settle()
+			}
+			if r.IntN(40) == 0 {
+				apart = r.IntN(len(f.list))
+			}
+			step()
+		}
+		apart, lost = 0, 0
+		for range 3000 {
+			step()
+		}
+		for i := range f.list {
+			if left := f.take(i, l, 0).Remaining; left != l.Capacity()-taken {
+				t.Fatalf("seed %d: node %d of %d believes %d are left, %d are", seed, i, len(f.list), left, l.Capacity()-taken)
+			}
+		}
 	}
 }

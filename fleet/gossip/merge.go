@@ -28,11 +28,15 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 	}
 	x := difference{}
 	for i := range it.Counts {
-		e.mergeCount(&it.Counts[i], &it.State, &x, first, now)
+		n.mergeCount(e, &it.Counts[i], &it.State, &x, first, now)
+	}
+	for _, c := range e.all() {
+		for i := range c.marks { // the settled use does not have these
+			c.marks[i].At = max(c.marks[i].At, e.settledAt+1)
+		}
 	}
 	switch {
 	case !x.lacks:
-		return
 	case x.reset:
 		it.State.CopyTo(&e.state)
 		e.settle(e.state, now, stint.MaxInstant, now)
@@ -41,8 +45,10 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 	default:
 		e.raise(e.replay(now), now)
 	}
-	e.raise(&it.State, now)
-	e.settle(e.settled, e.settledAt, e.settledAt, now) // the next one lacked these units
+	if x.lacks {
+		e.raise(&it.State, now)
+	}
+	e.settle(e.settled, e.settledAt, e.settledAt, now) // the next one may lack units of these periods
 }
 
 // difference is how the counts of two nodes for a key differ.
@@ -54,18 +60,15 @@ type difference struct {
 
 // mergeCount adds the count of a node. It gives back what was given back, here and in the state
 // there. In the first entry from another node the settled use there counts here.
-func (e *entry) mergeCount(it *wire.OriginCount, there *stint.State, x *difference, first bool, now stint.Instant) {
-	unknown := e.findCounter(it.Origin) == nil
+func (n *Node) mergeCount(e *entry, it *wire.OriginCount, there *stint.State, x *difference, first bool, now stint.Instant) {
+	missed := n.session.gaveUp(it.Origin, e.settledAt) || e.findCounter(it.Origin) == nil && !n.session.knew(it.Origin, e.settledAt)
 	c := e.counterOf(it.Origin)
 	if e.kind != other {
 		if first && it.Base.Newer(&c.base) {
 			c.base = it.Base
 		}
-		if c.add(it); unknown { // nobody here knew this node at that time
+		if c.add(it); missed { // nobody here waited for its reports then, and the times are too long ago
 			c.forget(e.settledAt)
-		}
-		for i := range c.marks { // the settled use does not have these
-			c.marks[i].At = max(c.marks[i].At, e.settledAt+1)
 		}
 	}
 	if c == &e.own {

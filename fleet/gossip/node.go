@@ -49,6 +49,7 @@ type Node struct {
 	maxKeys  int // in one shard
 	seed     system.Seed
 	number   atomic.Uint64 // of the last report
+	settled  atomic.Int64  // an Instant: all reports from before it have arrived
 	shard    [shards]shard
 	work     sync.Pool
 	session  session
@@ -91,6 +92,9 @@ func NewNode(o Options) *Node {
 
 // ID returns the number of the node. It is another one after each start.
 func (n *Node) ID() uint64 { return n.id }
+
+// settledAt returns a time from before which all reports have arrived.
+func (n *Node) settledAt() stint.Instant { return stint.Instant(n.settled.Load()) }
 
 // Interval returns the time between two calls of Tick.
 func (n *Node) Interval() time.Duration { return n.interval }

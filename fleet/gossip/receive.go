@@ -165,6 +165,7 @@ func (n *Node) receive(k *wire.Delta, from uint64, before progress, now stint.In
 		e.state = stint.State{}
 		e.settle(e.state, now, stint.MaxInstant, now)
 	}
+	e.settleNext(c, n.settledAt(), now)
 	taken, given := k.Beyond(&old)
 	if late := min(taken, k.Late-min(k.Late, k.Taken-taken)); e.kind == window && late > 0 { // taken in windows that have ended
 		if at := now - now%stint.Instant(e.per) - 1; at > e.nextAt {

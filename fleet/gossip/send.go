@@ -40,6 +40,9 @@ func (n *Node) Tick(now stint.Instant) []Message {
 		out, t.sentRound = append(out, Message{Bytes: w.Data}), round
 	}
 	out = append(out, n.repairsLocked(now)...)
+	for _, peer := range t.peers {
+		t.originLocked(peer, now) // it may have taken, even if nothing of it was received
+	}
 	alive, settled := make(map[uint64]bool, len(t.origins)), now
 	for id, o := range t.origins {
 		switch silent := now.Sub(o.seen); {
@@ -48,10 +51,13 @@ func (n *Node) Tick(now stint.Instant) []Message {
 			continue
 		case silent < deadAfter:
 			settled = min(settled, o.complete)
+		default:
+			o.dead = now
 		}
 		alive[id] = true
 	}
 	t.mu.Unlock()
+	n.settled.Store(int64(settled))
 	n.sweep(int(round%shards), alive, settled, now)
 	for i := range out {
 		n.countSent(&out[i])
@@ -105,6 +111,7 @@ func (n *Node) send(now stint.Instant) (out []Message) {
 				w.Begin(wire.KindReport, n.id)
 				w.Number(n.number.Add(1))
 			}
+			e.settleNext(&e.own, n.settledAt(), now)
 			e.open(&e.own, now)
 			e.dirty = false
 			e.own.Number = n.number.Load()

@@ -26,8 +26,9 @@ const (
 	deadAfter    = 30 * time.Minute // counts of a node that was silent for this long are not sent on
 	goneAfter    = time.Hour        // and after this they are removed
 
-	periods  = 8  // of a bucket, until it is full
-	maxMarks = 16 // of one node and key
+	periods   = 8  // of a bucket, until it is full
+	maxMarks  = 16 // of one node and key
+	manyMarks = 4  // no more are needed while no report is missing
 )
 
 // session is what a node knows of the other nodes. Its lock may be taken while a shard is locked.
@@ -56,6 +57,8 @@ type origin struct {
 	highest  uint64        // largest number that the node is known to have sent
 	complete stint.Instant // the last time at which none was missing; 0: never
 	missing  int           // rounds since one is missing
+	since    stint.Instant // when this node heard of it
+	dead     stint.Instant // the last time at which it was dead; 0: never
 	seen     stint.Instant // time of the last message of any kind
 }
 
@@ -138,10 +141,27 @@ func (t *session) detectPauseLocked(now stint.Instant, interval time.Duration) {
 func (t *session) originLocked(id uint64, now stint.Instant) *origin {
 	o := t.origins[id]
 	if o == nil {
-		o = &origin{seen: now}
+		o = &origin{seen: now, since: now}
 		t.origins[id] = o
 	}
 	return o
+}
+
+// knew reports whether this node knew at a time that takes of another one may be missing.
+func (t *session) knew(id uint64, at stint.Instant) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.origins[id]
+	return o != nil && o.since <= at
+}
+
+// gaveUp reports whether this node did not wait for the reports of another one at a time, or later,
+// because it was dead.
+func (t *session) gaveUp(id uint64, at stint.Instant) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.origins[id]
+	return o != nil && o.dead > at
 }
 
 // receivedLocked notes that a report was received.
