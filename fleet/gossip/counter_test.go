@@ -313,3 +313,79 @@ func TestSettled(t *testing.T) {
 		}
 	}
 }
+
+// Nodes that stop, one after the other, are forgotten an hour later, also by those that started
+// meanwhile and heard of them. What is known of a key is settled all the time.
+func TestReplaced(t *testing.T) {
+	day := stint.MustLimit(stint.Spec{Requests: 1000000, Per: 24 * time.Hour})
+	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: 10 * time.Second, Burst: 100})
+	f := newNodes(t, 4)
+	for i := range f.list {
+		for k := range i {
+			f.meet(i, k)
+		}
+	}
+	run := func(d time.Duration) {
+		for i := range int(d / time.Second) {
+			f.take(i%4, day, 1)
+			f.take(i%4, bucket, 1)
+			for k, n := range f.list {
+				f.send(k, n.Tick(f.now))
+			}
+			f.now = f.now.Add(time.Second)
+		}
+	}
+	settled := func() {
+		t.Helper()
+		for i, n := range f.list {
+			e := n.shardOf(bucket.Algorithm(), "k").keys[name{"k", bucket.Algorithm()}]
+			if age := f.now.Sub(e.settledAt); age > 4*time.Minute {
+				t.Errorf("node %d has settled nothing for %v", i, age)
+			}
+		}
+	}
+	run(time.Minute)
+	for i := range 24 {
+		at := i % 4
+		gone := f.list[at]
+		f.send(at, gone.Last(f.now))
+		f.list[at] = NewNode(Options{Seed: uint64(100 + i)})
+		for k, n := range f.list {
+			if k != at {
+				n.RemovePeer(gone.id)
+				f.meet(at, k)
+			}
+		}
+		run(11 * time.Minute)
+		settled()
+	}
+	run(65 * time.Minute)
+	settled()
+	for i, n := range f.list {
+		if origins, counters := len(n.session.origins), len(n.shardOf(day.Algorithm(), "k").keys[name{"k", day.Algorithm()}].counters); origins != 3 || counters != 3 {
+			t.Errorf("node %d knows %d nodes, and counts of %d", i, origins, counters)
+		}
+	}
+}
+
+// While a report of a node that stopped is missing, nothing later is settled.
+func TestLastReportLost(t *testing.T) {
+	l := stint.MustLimit(stint.Spec{Requests: 100, Per: 24 * time.Hour})
+	for _, lost := range []bool{false, true} {
+		f := newNodes(t, 2)
+		f.meet(0, 1)
+		f.run(20)
+		f.take(0, l, 1)
+		stopped := f.now
+		for _, m := range f.list[0].Last(f.now) {
+			if !lost || m.Bytes[1] == wire.KindBeat {
+				f.list[1].Receive(m.Bytes, f.now)
+			}
+		}
+		f.list = f.list[1:]
+		f.run(100)
+		if waits := f.list[0].settledAt() <= stopped; waits != lost {
+			t.Errorf("the last report was lost: %v; others wait for it: %v", lost, waits)
+		}
+	}
+}

@@ -30,11 +30,6 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 	for i := range it.Counts {
 		n.mergeCount(e, &it.Counts[i], &it.State, &x, first, now)
 	}
-	for _, c := range e.all() {
-		for i := range c.marks { // the settled use does not have these
-			c.marks[i].At = max(c.marks[i].At, e.settledAt+1)
-		}
-	}
 	switch {
 	case !x.lacks:
 	case x.reset:
@@ -48,7 +43,7 @@ func (n *Node) merge(it *wire.Entry, now stint.Instant) {
 	if x.lacks {
 		e.raise(&it.State, now)
 	}
-	e.settle(e.settled, e.settledAt, e.settledAt, now) // the next one may lack units of these periods
+	e.settle(e.settled, e.settledAt, 0, now) // the next one may lack units of these periods
 }
 
 // difference is how the counts of two nodes for a key differ.
@@ -69,6 +64,9 @@ func (n *Node) mergeCount(e *entry, it *wire.OriginCount, there *stint.State, x 
 		}
 		if c.add(it); missed { // nobody here waited for its reports then, and the times are too long ago
 			c.forget(e.settledAt)
+		}
+		for i := range c.marks { // the settled use does not have these
+			c.marks[i].At = max(c.marks[i].At, e.settledAt+1)
 		}
 	}
 	if c == &e.own {

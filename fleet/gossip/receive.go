@@ -119,7 +119,7 @@ func (n *Node) receiveReport(r *wire.Reader, from uint64, now stint.Instant) {
 }
 
 func (n *Node) receiveBeat(r *wire.Reader, from uint64, now stint.Instant) {
-	number := r.Number()
+	number, last := r.Number(), r.More() && r.Number() == 1 // earlier releases write no flag
 	if r.Err != nil {
 		return
 	}
@@ -128,7 +128,8 @@ func (n *Node) receiveBeat(r *wire.Reader, from uint64, now stint.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.originLocked(from, now)
-	if o.highest, o.seen = max(o.highest, number), now; !late {
+	o.highest, o.seen, o.left = max(o.highest, number), now, o.left || last
+	if !late {
 		o.checkCompleteLocked(now)
 	}
 }
@@ -195,7 +196,7 @@ func (n *Node) receiveEntries(r *wire.Reader, periods bool, from uint64, now sti
 	sent := stint.Instant(min(r.Number(), uint64(stint.MaxInstant)))
 	var covers []wire.Progress
 	if total > 0 {
-		covers = r.Progress()
+		covers = r.Progress(periods)
 	}
 	for r.More() {
 		if it := r.Entry(periods, now); r.Err == nil {
@@ -231,7 +232,12 @@ func (n *Node) receiveEntries(r *wire.Reader, periods bool, from uint64, now sti
 			continue
 		}
 		at := now.Add(-k.Ago)
-		t.originLocked(k.Origin, at).completeLocked(k.Number, at)
+		o := t.originLocked(k.Origin, at)
+		if _, peer := slices.BinarySearch(t.peers, k.Origin); !peer && o.complete == 0 {
+			o.seen = at // it is gone: let no node remember it for longer than the others do
+		}
+		o.left = o.left || k.Left
+		o.completeLocked(k.Number, at)
 	}
 }
 

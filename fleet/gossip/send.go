@@ -34,10 +34,7 @@ func (n *Node) Tick(now stint.Instant) []Message {
 	case len(out) > 0:
 		t.sentRound = round
 	case round-t.sentRound >= beatEvery:
-		var w wire.Writer
-		w.Begin(wire.KindBeat, n.id)
-		w.Number(n.number.Load())
-		out, t.sentRound = append(out, Message{Bytes: w.Data}), round
+		out, t.sentRound = append(out, n.beat(false)), round
 	}
 	out = append(out, n.repairsLocked(now)...)
 	for _, peer := range t.peers {
@@ -49,6 +46,7 @@ func (n *Node) Tick(now stint.Instant) []Message {
 		case silent > goneAfter:
 			delete(t.origins, id)
 			continue
+		case o.left && o.highest <= o.upTo: // nothing can be missing
 		case silent < deadAfter:
 			settled = min(settled, o.complete)
 		default:
@@ -65,9 +63,18 @@ func (n *Node) Tick(now stint.Instant) []Message {
 	return out
 }
 
+// beat returns a message with the number of the last report, and whether no more will follow.
+func (n *Node) beat(last bool) Message {
+	var w wire.Writer
+	w.Begin(wire.KindBeat, n.id)
+	w.Number(n.number.Load())
+	w.Flag(last)
+	return Message{Bytes: w.Data}
+}
+
 // Last returns the last reports of a node that stops.
 func (n *Node) Last(now stint.Instant) []Message {
-	out := n.send(now)
+	out := append(n.send(now), n.beat(true))
 	for i := range out {
 		n.countSent(&out[i])
 	}
@@ -200,7 +207,7 @@ func (n *Node) requestLocked(peer uint64, all bool, list []wire.Progress) Messag
 	w.Begin(wire.KindRepair, n.id)
 	w.Number(t.nonce)
 	w.Flag(all)
-	w.Progress(list)
+	w.Progress(list, false)
 	w.Flag(true) // can read periods of entries
 	return Message{To: peer, Bytes: w.Data, Bulk: len(w.Data) > wire.MaxPacket}
 }
@@ -233,7 +240,7 @@ func (n *Node) answerRepair(r *wire.Reader, from uint64, now stint.Instant) []Me
 	if b := r.Cut(1); b != nil {
 		all = b[0] == 1
 	}
-	list, periods := r.Progress(), r.More()
+	list, periods := r.Progress(false), r.More()
 	if r.Err != nil {
 		return nil
 	}
@@ -335,7 +342,7 @@ func (p *parts) cut(total uint64, covers []wire.Progress) {
 	w.Number(total)
 	w.Number(uint64(p.now))
 	if total > 0 {
-		w.Progress(covers)
+		w.Progress(covers, p.periods)
 	}
 	w.Data = append(w.Data, p.body.Data...)
 	p.out = append(p.out, Message{To: p.to, Bytes: w.Data, Bulk: len(w.Data) > wire.MaxPacket})

@@ -28,7 +28,7 @@ const (
 
 	periods   = 8  // of a bucket, until it is full
 	maxMarks  = 16 // of one node and key
-	manyMarks = 4  // no more are needed while no report is missing
+	manyMarks = 6  // no more are needed while no report is missing
 )
 
 // session is what a node knows of the other nodes. Its lock may be taken while a shard is locked.
@@ -59,6 +59,7 @@ type origin struct {
 	missing  int           // rounds since one is missing
 	since    stint.Instant // when this node heard of it
 	dead     stint.Instant // the last time at which it was dead; 0: never
+	left     bool          // it stopped after its last report
 	seen     stint.Instant // time of the last message of any kind
 }
 
@@ -210,7 +211,7 @@ func (n *Node) vectorLocked(now stint.Instant) []wire.Progress {
 	list := []wire.Progress{{Origin: n.id, Number: n.number.Load()}}
 	for id, o := range n.session.origins {
 		if now.Sub(o.seen) < deadAfter {
-			list = append(list, wire.Progress{Origin: id, Number: o.upTo, Ago: now.Sub(o.complete)})
+			list = append(list, wire.Progress{Origin: id, Number: o.upTo, Ago: now.Sub(o.complete), Left: o.left})
 		}
 	}
 	slices.SortFunc(list[1:], func(a, b wire.Progress) int {

@@ -238,20 +238,24 @@ type Progress struct {
 	Origin uint64        // number of the node
 	Number uint64        // number of the last of these reports
 	Ago    time.Duration // since no report was missing
+	Left   bool          // the node stopped after its last report
 }
 
-// Progress writes a list of progress.
-func (w *Writer) Progress(list []Progress) {
+// Progress writes a list of progress, with Left or without it.
+func (w *Writer) Progress(list []Progress, left bool) {
 	w.Number(uint64(len(list)))
 	for _, k := range list {
 		w.Fixed64(k.Origin)
 		w.Number(k.Number)
 		w.Number(uint64(max(0, k.Ago) / time.Millisecond))
+		if left {
+			w.Flag(k.Left)
+		}
 	}
 }
 
-// Progress reads a list of progress.
-func (r *Reader) Progress() (list []Progress) {
+// Progress reads a list of progress, with Left or without it.
+func (r *Reader) Progress(left bool) (list []Progress) {
 	n := r.Number()
 	if n > uint64(len(r.b))/10 {
 		r.Fail()
@@ -261,6 +265,7 @@ func (r *Reader) Progress() (list []Progress) {
 	for range n {
 		k := Progress{Origin: r.Fixed64(), Number: r.Number()}
 		k.Ago = time.Duration(min(r.Number(), 1<<40)) * time.Millisecond
+		k.Left = left && r.Number() == 1
 		list = append(list, k)
 	}
 	return list

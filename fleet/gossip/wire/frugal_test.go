@@ -29,13 +29,13 @@ func parse(message []byte, now stint.Instant) error {
 		}
 	case KindRepair:
 		r.Cut(1)
-		r.Progress()
+		r.Progress(false)
 	case KindEntries:
 		r.Number()
 		total := r.Number()
 		r.Number()
 		if total > 0 {
-			r.Progress()
+			r.Progress(false)
 		}
 		for r.More() {
 			r.Entry(head[0] != WithoutPeriods, now)
@@ -103,7 +103,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		}), message(KindRepair, func(w *Writer) {
 			w.Number(1)
 			w.Data = append(w.Data, 1)
-			w.Progress(make([]Progress, n))
+			w.Progress(make([]Progress, n), false)
 		}), message(KindEntries, func(w *Writer) {
 			for range 4 {
 				w.Number(0)

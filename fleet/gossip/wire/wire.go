@@ -5,7 +5,8 @@
 // need to agree.
 //
 //	report  the number of the report, then counts: what the sender took since its last report
-//	beat    the number of the last report, so that the receiver notices a lost one
+//	beat    the number of the last report, so that the receiver notices a lost one, and whether the
+//	        sender stops
 //	repair  a request for what is missing: of which nodes, after which report
 //	entries a part of the answer to it: keys with their states, and the counts in them
 //	query   asks what the receiver took of some keys
@@ -13,8 +14,8 @@
 //
 // Each kind has a version of its own. Nodes of two releases therefore understand each other in
 // the kinds that did not change. Version 2 of repair and entries added times, and version 3 of
-// entries the count at the end of each period. A repair that ends with one more byte is of a node
-// that can read version 3; the others get version 2.
+// entries the count at the end of each period, and which nodes stopped. A repair that ends with one
+// more byte is of a node that can read version 3; the others get version 2.
 package wire
 
 // The kinds of messages.
