@@ -96,12 +96,15 @@ func (h *handler) enqueue(w http.ResponseWriter, r *http.Request, s *scratch, i 
 	if s.same != nil {
 		e.Descriptors = append(slices.Clone(s.same.Descriptors()), e.Descriptors...)
 	}
-	err := h.options.Queue.Accept(w, r, e)
+	answer := &accepting{ResponseWriter: w, accepted: func() {
+		h.limiter.Deny(r.Context(), v, i, limiter.ReasonQueued, 0)
+		h.denies(r, s)
+	}}
+	err := h.options.Queue.Accept(answer, r, e)
 	full := errors.Is(err, ErrQueueFull)
 	switch {
 	case err == nil:
-		h.limiter.Deny(r.Context(), v, i, limiter.ReasonQueued, 0)
-		h.denies(r, s)
+		answer.accept()
 		return true
 	case !full && !errors.Is(err, ErrTooLarge):
 		h.report(r, err)
@@ -112,4 +115,35 @@ func (h *handler) enqueue(w http.ResponseWriter, r *http.Request, s *scratch, i 
 	}
 	h.limiter.Deny(r.Context(), v, i, "", 0)
 	return false
+}
+
+// accepting is a ResponseWriter for a queue. It calls accepted once, before the answer is sent, so that
+// what an observer shows of the request can be in its headers.
+type accepting struct {
+	http.ResponseWriter
+	accepted func()
+}
+
+func (a *accepting) accept() {
+	if a.accepted != nil {
+		a.accepted()
+		a.accepted = nil
+	}
+}
+
+// Unwrap supports http.ResponseController.
+func (a *accepting) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader accepts the request, unless the status is informational.
+func (a *accepting) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		a.accept()
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write accepts the request if there is no status yet.
+func (a *accepting) Write(b []byte) (int, error) {
+	a.accept()
+	return a.ResponseWriter.Write(b)
 }

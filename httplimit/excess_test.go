@@ -2,8 +2,10 @@ package httplimit_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -268,4 +270,36 @@ http:
 			t.Errorf("%s used up, %s asked: %q, want %q", tt.used, tt.asked, got, tt.want)
 		}
 	}
+}
+
+// An observer learns that a request is queued before its answer is sent.
+func TestQueuedIsObserved(t *testing.T) {
+	var seen []string
+	q := new(queue)
+	h := byRules(t, (&clock{1767225600_000_000}).store(), queueRules, httplimit.Options{
+		Queue: q,
+		Observe: func(_ *http.Request, v *limiter.Verdict, pass bool) {
+			seen = append(seen, fmt.Sprint(v.Rule.Name, " ", v.Reason(), " ", pass))
+		},
+	})
+	get(h, "192.0.2.1:1", "/", "X-User", "bob")
+	w := &early{ResponseRecorder: httptest.NewRecorder(), before: func() { seen = append(seen, "answer") }}
+	h.ServeHTTP(w, post("POST", "", "X-User", "bob"))
+	q.err = httplimit.ErrQueueFull
+	h.ServeHTTP(httptest.NewRecorder(), post("POST", "", "X-User", "bob"))
+	want := []string{"users  true", "users queued false", "answer", "users excess_full false"}
+	if !slices.Equal(seen, want) || w.Code != http.StatusAccepted {
+		t.Errorf("observed %q, want %q", seen, want)
+	}
+}
+
+// early calls before when the header is sent.
+type early struct {
+	*httptest.ResponseRecorder
+	before func()
+}
+
+func (e *early) WriteHeader(status int) {
+	e.before()
+	e.ResponseRecorder.WriteHeader(status)
 }

@@ -186,6 +186,26 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// Access log and placeholders name the rule and the verdict of an order that is queued, and the gateway does
+// not call its rules a mistake.
+func TestQueueShows(t *testing.T) {
+	upstream := newShop(t)
+	text := strings.NewReplacer("QUEUE", "DIR/queue.db", "UPSTREAM", upstream.Listener.Addr().String(),
+		"http://ADDRESS {", "http://ADDRESS {\n\tlog {\n\t\toutput file DIR/access.log\n\t}\n\theader >X-Decided \"{http.stint.rule} {http.stint.verdict}\"").Replace(queueSite)
+	g := start(t, text, map[string]string{"rules.yaml": orders, "keys": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", "identity": identityKey + "\n"})
+	g.order("ann", "first")
+	if r := g.order("ann", "second"); r.status != http.StatusAccepted || r.header.Get("X-Decided") != "orders queued" {
+		t.Errorf("%d %v", r.status, r.header)
+	}
+	g.stop()
+	if log := g.read("access.log"); !strings.Contains(log, `"stint":{"rule":"orders","verdict":"queued"}`) {
+		t.Errorf("the access log:\n%s", log)
+	}
+	if log := g.log.String(); strings.Contains(log, "likely mistake") {
+		t.Errorf("the log:\n%s", log)
+	}
+}
+
 // The command asks the running gateway. A dead order can be sent again.
 func TestQueueCommand(t *testing.T) {
 	upstream := newShop(t)
