@@ -143,6 +143,7 @@ func New(config settings.Config) (*App, error) {
 		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(), Records: a.limiterRecords(),
 		DenyUnmatched: config.DeniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.DeniesUnmatched()}).Report,
 	})
+	a.metrics.Lines(a.limiter.Lines().Stats)
 	a.rls = rls.New(a.limiter, config.RLS.Options(config.EnvoyEnv))
 	a.keys = rulefile.NewKeySets(rulefile.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})
 	a.rules.generation.Store(1)

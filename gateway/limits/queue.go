@@ -13,7 +13,7 @@ import (
 )
 
 // addSite makes the handler known to the queue, which sends the requests that it queued to what is behind
-// it.
+// it, and lets the requests of its server wait.
 func (h *Handler) addSite(server *caddyhttp.Server, self caddyhttp.MiddlewareHandler, c *client.Finder, phase rule.Phase) {
 	h.client, h.site = c, route.Site{Domain: h.Domain, Name: "stint", Server: server, Handler: self}
 	if phase == httplimit.Early {
@@ -21,6 +21,7 @@ func (h *Handler) addSite(server *caddyhttp.Server, self caddyhttp.MiddlewareHan
 	}
 	if server != nil {
 		h.app.AddSite(h.site)
+		h.app.AddServer(server)
 	}
 }
 

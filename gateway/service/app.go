@@ -39,6 +39,7 @@ type App struct {
 	Queue *Queue `json:"queue,omitempty"`
 
 	sites   route.Sites
+	servers servers
 	config  settings.Config
 	table   *rule.Table
 	ctx     caddy.Context
