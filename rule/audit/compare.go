@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint/internal/text"
 	"stint/rule"
 )
 
@@ -162,10 +163,10 @@ func (c *comparison) elements(l *rule.Listed, was, is []string) {
 		in, out, word = Looser, Stricter, "exempt"
 	}
 	if more := missing(is, was); len(more) > 0 {
-		c.note(in, place{l.File, l.Line}, "list %s: now %s by %s: %s", l.Name, word, l.What(), few(more))
+		c.note(in, place{l.File, l.Line}, "list %s: now %s by %s: %s", l.Name, word, l.What(), text.Join(more))
 	}
 	if fewer := missing(was, is); len(fewer) > 0 {
-		c.note(out, place{l.File, l.Line}, "list %s: no longer %s by %s: %s", l.Name, word, l.What(), few(fewer))
+		c.note(out, place{l.File, l.Line}, "list %s: no longer %s by %s: %s", l.Name, word, l.What(), text.Join(fewer))
 	}
 }
 

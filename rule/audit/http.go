@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/action"
 )
@@ -119,7 +120,7 @@ func valueFor(d *rule.Domain, part *action.Part, n *rule.Node, before []rule.Ent
 			return part.Values[i], "", true
 		}
 		if at.Wildcard {
-			return "", fmt.Sprintf("%s produces only %s", part.Name, few(part.Values)), false
+			return "", fmt.Sprintf("%s produces only %s", part.Name, text.Join(part.Values)), false
 		}
 		return "", "", false // earlier nodes match all values of the part
 	case at.Wildcard && part.Name == "path" && at.Value[0] != '*' && at.Value[0] != '/':
@@ -292,6 +293,6 @@ func (a *auditor) uncounted(s *section) {
 		return // nothing is limited at all, which other findings report
 	}
 	slices.Sort(reads)
-	a.find("uncounted-request", a.inFile(a.domain.HTTP()[0].Line), "", fmt.Sprintf("a request that leaves out %s is not counted at all", some(slices.Compact(reads), "and")),
+	a.find("uncounted-request", a.inFile(a.domain.HTTP()[0].Line), "", fmt.Sprintf("a request that leaves out %s is not counted at all", text.JoinWith(slices.Compact(reads), "and")),
 		"add an element that every request has, such as `actions: [{remote_address: {}}]` with a limit, unless a proxy in front refuses requests without it")
 }

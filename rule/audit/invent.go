@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/action"
 )
@@ -51,7 +52,7 @@ type claims struct {
 // report adds one finding for all claims of a domain.
 func (c *claims) report(a *auditor) {
 	slices.Sort(c.reads)
-	who := "a client that invents a new " + some(slices.Compact(c.reads), "or")
+	who := "a client that invents a new " + text.JoinWith(slices.Compact(c.reads), "or")
 	hint := "add an element with a limit by address, unless a proxy in front authenticates users"
 	switch {
 	case len(c.rules) > 0 && len(c.escaped) > 0:
@@ -112,7 +113,7 @@ func (s *section) open(n *rule.Node) (reads []string, from action.From) {
 }
 
 func (a *auditor) endless(n *rule.Node, reads []string) {
-	a.find("endless-key", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("there is a full bucket for each %s, which a client can invent", some(reads, "and")),
+	a.find("endless-key", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("there is a full bucket for each %s, which a client can invent", text.JoinWith(reads, "and")),
 		"count by `route`, or add a limit by address beside it; each bucket also uses memory")
 }
 
@@ -153,7 +154,7 @@ func (a *auditor) plain(s *section) {
 		}
 		if len(open) > 0 {
 			slices.Sort(open)
-			a.find("plain-secret", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("the %s is stored unhashed in keys of the store", some(slices.Compact(open), "and")),
+			a.find("plain-secret", ruleAt(n.Rules[0]), nameOf(n), fmt.Sprintf("the %s is stored unhashed in keys of the store", text.JoinWith(slices.Compact(open), "and")),
 				"describe the request by `api_key` or `cookie`, which store only a SHA-256")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint"
+	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/action"
 )
@@ -90,7 +91,7 @@ func (a *auditor) fallbacks(level []*rule.Node, several map[string][]*rule.Node)
 		for i, n := range nodes {
 			values[i] = own(n).Value
 		}
-		a.find("no-fallback", nodeAt(nodes[0]), "", fmt.Sprintf("%s has descriptors for exact values only (%s), so no other value is limited by them", key, few(values)),
+		a.find("no-fallback", nodeAt(nodes[0]), "", fmt.Sprintf("%s has descriptors for exact values only (%s), so no other value is limited by them", key, text.Join(values)),
 			fmt.Sprintf("add a descriptor {key: %s, rate_limit: ...} without a value for all others, or run the service with --unmatched deny", key))
 	}
 }
@@ -196,7 +197,7 @@ func (a *auditor) hidden(n, m *rule.Node) {
 		}
 	}
 	if len(lost) > 0 {
-		a.find("hidden-below", nodeAt(n), nameOf(n), fmt.Sprintf("%s matches requests before %s in %s, so the limits below that descriptor do not apply to them: %s", own(n), own(m), nodeAt(m).from(nodeAt(n)), few(lost)),
+		a.find("hidden-below", nodeAt(n), nameOf(n), fmt.Sprintf("%s matches requests before %s in %s, so the limits below that descriptor do not apply to them: %s", own(n), own(m), nodeAt(m).from(nodeAt(n)), text.Join(lost)),
 			"repeat below it the limits that should apply; matching never goes back to the wider descriptor")
 	}
 }
@@ -213,28 +214,11 @@ func limited(level []*rule.Node) []*rule.Node {
 	return all
 }
 
-// few joins names, with at most five of them.
-func few(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
-
-// some joins names, with word before the last one.
-func some(names []string, word string) string {
-	if last := len(names) - 1; last > 0 && last < 5 {
-		return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
-	}
-	return few(names)
-}
-
 // names joins the names of rules, with at most five of them.
 func names(rules []*rule.Rule) string {
 	all := make([]string, len(rules))
 	for i, r := range rules {
 		all[i] = r.Name
 	}
-	return few(all)
+	return text.Join(all)
 }

@@ -177,6 +177,7 @@ func (f *fileCompiler) top() {
 	}
 	f.checkPenalties()
 	f.warnExcess()
+	f.warnIdentity()
 }
 
 // warn adds a warning about a line.

@@ -58,3 +58,14 @@ func (f *fileCompiler) warnExcess() {
 		f.warn(id, r.Line, r.Name, fmt.Sprintf("excess: %v is for %s; rls, /v1/check, /v1/auth and resp drop what is over", r.Excess.Mode, who), hint)
 	}
 }
+
+// warnIdentity warns that only servers that authenticate clients know an identity.
+func (f *fileCompiler) warnIdentity() {
+	for _, h := range f.domain.HTTP {
+		if h.Actions.ReadsIdentity() {
+			f.warn("identity-elsewhere", h.Line, "", "identity is for the gateway and httplimit, behind authentication; /v1/auth, rls and gRPC identify nobody by it",
+				"to limit users there, use another action, such as api_key or bearer_claim")
+			return
+		}
+	}
+}
