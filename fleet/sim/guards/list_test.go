@@ -161,4 +161,20 @@ var mutants = []mutant{
 		name: "a gossip node counts what another took", file: "fleet/gossip/receive.go",
 		old: "\te.debit(&e.state, taken, given, now)\n\treturn true", new: "\te.debit(&e.state, min(1, taken), given, now)\n\treturn true",
 	},
+	{
+		name: "gossip settles no use of which reports are missing", file: "fleet/gossip/send.go",
+		old: "\t\t\tsettled = min(settled, o.complete)\n", new: "", in: "fleet/gossip",
+	},
+	{
+		name: "gossip settles no use that was learned late", file: "fleet/gossip/merge.go",
+		old: "\te.settle(e.settled, e.settledAt, 0, now)", new: "\te.nextAt = min(e.nextAt, now)", in: "fleet/gossip",
+	},
+	{
+		name: "a gossip node that was taken for dead owes nothing later", file: "fleet/gossip/merge.go",
+		old: "n.session.gaveUp(it.Origin, e.settledAt) || ", new: "", in: "fleet/gossip",
+	},
+	{
+		name: "a gossip node that stopped is waited for while a report is missing", file: "fleet/gossip/send.go",
+		old: "case o.left && o.highest <= o.upTo:", new: "case o.left:", in: "fleet/gossip",
+	},
 }
