@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"stint/internal/testkit"
 )
 
 // rules are those of most tests here. The password hash is of "secret", at the lowest cost.
@@ -199,15 +202,21 @@ http://ADDRESS {
 	}
 }
 
-// TestRetries checks that a retry of the proxy is no new request.
+// TestRetries checks that a retry of the proxy is no new request, whether the first upstream refuses the
+// connection or breaks it, and whether limits count requests or responses.
 func TestRetries(t *testing.T) {
-	tries := 0
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if tries++; tries < 4 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
+	var broken, served atomic.Int32
+	breaking := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		broken.Add(1)
+		panic(http.ErrAbortHandler)
 	}))
-	t.Cleanup(upstream.Close)
+	t.Cleanup(breaking.Close)
+	working := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		served.Add(1)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(working.Close)
+	refusing := testkit.Address(t)
 	g := start(t, `
 {
 	GLOBAL
@@ -216,24 +225,33 @@ func TestRetries(t *testing.T) {
 	}
 }
 http://ADDRESS {
+	log {
+		output file DIR/access.log
+	}
+	log_append retries {http.reverse_proxy.retries}
 	stint_early api
+	basic_auth * {
+		ann `+hash+`
+	}
 	stint api
-	reverse_proxy `+strings.TrimPrefix(upstream.URL, "http://")+` {
+	reverse_proxy `+refusing+" "+strings.TrimPrefix(breaking.URL, "http://")+" "+strings.TrimPrefix(working.URL, "http://")+` {
+		lb_policy first
 		lb_retries 5
-		lb_retry_match {
-			method GET
-		}
 		lb_try_interval 10ms
-		@away status 503
-		handle_response @away {
-			error 503
-		}
+		fail_duration 1h
 	}
 }
 `, map[string]string{"rules.yaml": rules})
-	a := g.get("/")
-	if n := g.used("address", home); n != 1 {
-		t.Errorf("%d units for one request, %d tries: %+v", n, tries, a)
+	a := g.get("/", ":user", "ann:secret")
+	if a.status != http.StatusUnauthorized || broken.Load() != 1 || served.Load() != 1 {
+		t.Errorf("%+v, %d broken, %d served: want one of each", a, broken.Load(), served.Load())
+	}
+	if address, logins, mine := g.used("address", home), g.used("logins", homeLogins), g.used("mine", ann); address != 1 || logins != 1 || mine != 1 {
+		t.Errorf("%d units by address, %d by answer, %d by user for one request of three tries", address, logins, mine)
+	}
+	g.stop()
+	if log := g.read("access.log"); !strings.Contains(log, `"retries":2`) && !strings.Contains(log, `"retries":"2"`) {
+		t.Errorf("not two retries in the access log:\n%s", log)
 	}
 }
 
