@@ -110,6 +110,9 @@ func (a *App) Config() *settings.Config { return &a.config }
 // Start starts the service, or takes over the one that runs.
 func (a *App) Start() error {
 	_, err := a.Service()
+	if err == nil {
+		a.warnQueue()
+	}
 	return err
 }
 

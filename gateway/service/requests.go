@@ -26,6 +26,7 @@ import (
 // them.
 type requests struct {
 	key     string
+	place   string // of the storage
 	storage queue.Storage
 	stream  *stream.Storage // nil: it is a file
 	counts  queue.Counts
@@ -61,7 +62,7 @@ func joinRequests(a *App) (*requests, error) {
 }
 
 func openRequests(key string, a *App) (*requests, error) {
-	r := &requests{key: key, log: newLogs(a.ctx.Slogger())}
+	r := &requests{key: key, place: a.Queue.Storage, log: newLogs(a.ctx.Slogger())}
 	var err error
 	if connect.IsURL(a.Queue.Storage) {
 		if r.stream, err = stream.Open(stream.Options{URL: a.Queue.Storage, Namespace: a.config.Namespace}); err == nil {
@@ -175,7 +176,29 @@ func (r *requests) leave(a *App) error {
 // Destruct waits for the workers, and closes the storage.
 func (r *requests) Destruct() error {
 	r.ended.Wait()
+	if ctx := caddy.ActiveContext(); ctx.Context != nil && !caddy.Exiting() {
+		r.warnLeft(ctx.Slogger())
+	}
 	return r.storage.Close()
+}
+
+// warnLeft warns of records that the configuration in force does not send, as its queue is elsewhere.
+func (r *requests) warnLeft(log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	stats, err := r.storage.Stats(ctx)
+	if err != nil {
+		log.Error("the queue has another place now: cannot count the requests in the old one", "queue", connect.RedactURL(r.place), "error", err)
+		return
+	}
+	left := 0
+	for _, s := range stats {
+		left += s.Waiting
+	}
+	if left > 0 {
+		log.Warn("the queue has another place now: this gateway does not send the requests in the old one", "queue", connect.RedactURL(r.place), "requests", left,
+			"hint", "load the old configuration until its queue is empty")
+	}
 }
 
 // limiterOf returns the limiter for records of a domain.

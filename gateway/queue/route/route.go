@@ -40,6 +40,13 @@ func (s *Sites) Add(site Site) {
 	s.sites = append(s.sites, site)
 }
 
+// All returns all handlers.
+func (s *Sites) All() []Site {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sites)
+}
+
 // place is where a handler stands.
 type place struct {
 	matchers []caddyhttp.MatcherSets // of its routes, from the outside to the inside
@@ -209,4 +216,28 @@ func Has(server *caddyhttp.Server, target caddyhttp.MiddlewareHandler, is func(c
 	}
 	walk(server.Routes)
 	return found
+}
+
+// Precedes reports whether a handler for which is returns true stands before a handler of a server, so that
+// requests may pass it on their way there.
+func Precedes(server *caddyhttp.Server, target caddyhttp.MiddlewareHandler, is func(caddyhttp.MiddlewareHandler) bool) bool {
+	found, _ := precedes(server.Routes, target, is)
+	return found
+}
+
+func precedes(routes caddyhttp.RouteList, target caddyhttp.MiddlewareHandler, is func(caddyhttp.MiddlewareHandler) bool) (found, reached bool) {
+	for i := range routes {
+		for _, h := range routes[i].Handlers {
+			if h == target {
+				return found, true
+			}
+			if sub, ok := h.(*caddyhttp.Subroute); ok {
+				if inside, reached := precedes(sub.Routes, target, is); reached {
+					return found || inside, true
+				}
+			}
+			found = found || is(h)
+		}
+	}
+	return false, false
 }
