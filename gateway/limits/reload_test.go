@@ -70,10 +70,19 @@ func (g *gateway) resources() (r resources) {
 	return r
 }
 
-// settled returns the resources once no request is open, the least of some tries within 10 s.
+// settled returns the resources once no request is open: when they are at most these, or the same for 3 s, or after
+// 10 s.
 func (g *gateway) settled(most resources) (r resources) {
+	same := 0
 	for range 50 {
+		before := r
 		if r = g.resources(); r.files <= most.files && r.goroutines <= most.goroutines {
+			return r
+		}
+		if same++; r != before {
+			same = 0
+		}
+		if same >= 15 {
 			return r
 		}
 		time.Sleep(200 * time.Millisecond) // servers of old configurations end by themselves
@@ -81,9 +90,31 @@ func (g *gateway) settled(most resources) (r resources) {
 	return r
 }
 
+// reloads is how often TestReloads loads a configuration.
+func reloads() int {
+	if *long {
+		return 1000
+	}
+	return 50
+}
+
 // TestReloads is A-2: while requests arrive, Caddy loads many configurations. No request fails, no
-// count is lost, and sockets, goroutines and series stay constant.
+// count is lost, and sockets, goroutines and series stay constant. Connections that a reload breaks are
+// those that bare Caddy breaks.
 func TestReloads(t *testing.T) {
+	bare := newGateway(t, nil)
+	text := func(n int) string {
+		return fmt.Sprintf("{\n\tGLOBAL\n}\nhttp://ADDRESS {\n\theader X-Load %d\n\trespond ok\n}\n", n)
+	}
+	bare.write("Caddyfile", text(0))
+	bare.run()
+	l := load(bare, 4)
+	for n := range reloads() {
+		bare.load(text(n + 1))
+	}
+	sent, broken := l.end(t), l.again.Load()
+	bare.stop()
+	t.Logf("bare Caddy: %d requests over %d reloads, %d sent again", sent, reloads(), broken)
 	for _, tt := range []struct {
 		name  string
 		store func(t *testing.T) string
@@ -92,38 +123,39 @@ func TestReloads(t *testing.T) {
 		// A store that is late on a busy machine is not what this tests.
 		{"redis", func(t *testing.T) string { return testkit.StartRedis(t).URL() + "\n\t\tstore_timeout 10s" }},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			times := 50
-			if *long {
-				times = 1000
-			}
-			store := tt.store(t)
-			g := newGateway(t, map[string]string{"a.yaml": reloadRules, "b.yaml": reloadRules + "# another file\n    - actions: [{remote_address: {}}, {path: {}}]\n"})
-			text := func(n int) string { return fmt.Sprintf(reloadSite, n, []string{"a.yaml", "b.yaml"}[n%2], store) }
-			g.write("Caddyfile", text(0))
-			g.run()
-			warm := load(g, 1)
-			warm.end(t)
-			for n := 1; n < 3; n++ { // both rule files
-				g.load(text(n))
-			}
-			before := g.settled(resources{})
-			l := load(g, 4)
-			for n := range times {
-				g.load(text(n + 3))
-			}
-			sent := l.end(t) + warm.passed.Load()
-			after := g.settled(before)
-			if n := g.used("address", home); n != sent {
-				t.Errorf("%d units used by %d requests", n, sent)
-			}
-			const slack = 3 // connections of the runtime's own poller and of Caddy's certificate cache
-			if after.files > before.files+slack || after.goroutines > before.goroutines+slack || after.series != before.series {
-				t.Errorf("before %+v, after %d reloads %+v", before, times, after)
-			}
-			t.Logf("%d requests over %d reloads, %d sent again; before %+v, after %+v", sent, times, l.again.Load(), before, after)
-		})
+		t.Run(tt.name, func(t *testing.T) { testReloads(t, tt.store(t), broken) })
 	}
+}
+
+// testReloads tests reloads with a store. broken is how many requests bare Caddy broke.
+func testReloads(t *testing.T, store string, broken int64) {
+	g := newGateway(t, map[string]string{"a.yaml": reloadRules, "b.yaml": reloadRules + "# another file\n    - actions: [{remote_address: {}}, {path: {}}]\n"})
+	text := func(n int) string { return fmt.Sprintf(reloadSite, n, []string{"a.yaml", "b.yaml"}[n%2], store) }
+	g.write("Caddyfile", text(0))
+	g.run()
+	warm := load(g, 1)
+	warm.end(t)
+	for n := 1; n < 3; n++ { // both rule files
+		g.load(text(n))
+	}
+	before := g.settled(resources{})
+	l := load(g, 4)
+	for n := range reloads() {
+		g.load(text(n + 3))
+	}
+	sent := l.end(t) + warm.passed.Load()
+	after := g.settled(before)
+	if n := g.used("address", home); n != sent {
+		t.Errorf("%d units used by %d requests", n, sent)
+	}
+	const slack = 3 // connections of the runtime's own poller and of Caddy's certificate cache
+	if after.files > before.files+slack || after.goroutines > before.goroutines+slack || after.series != before.series {
+		t.Errorf("before %+v, after %d reloads %+v", before, reloads(), after)
+	}
+	if again := l.again.Load(); again > 2*broken+int64(reloads()) { // at most one for each of the 4 connections and reloads
+		t.Errorf("%d requests were sent again, %d with bare Caddy", again, broken)
+	}
+	t.Logf("%d requests over %d reloads, %d sent again; before %+v, after %+v", sent, reloads(), l.again.Load(), before, after)
 }
 
 // load loads a Caddyfile into the running process.
