@@ -209,7 +209,7 @@ func (l *Limiter) Swap(table *rule.Table) {
 			waits[[2]string{r.Domain, r.Name}] = denial.ModeOf(r.Excess) == denial.Wait
 		}
 	}
-	l.lines.Retain(func(domain, rule string) bool { return waits[[2]string{domain, rule}] })
+	l.lines.Changed(time.Now(), func(domain, rule string) bool { return waits[[2]string{domain, rule}] })
 }
 
 // Decide decides req and fills in v, which the caller owns and may use again.

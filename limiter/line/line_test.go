@@ -169,7 +169,7 @@ func TestStats(t *testing.T) {
 	if got := l.Stats(); !slices.Equal(got, want) || l.Any() {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	l.Retain(func(_, rule string) bool { return rule == "b" })
+	l.Changed(at(5*time.Second), func(_, rule string) bool { return rule == "b" })
 	if got := l.Stats(); !slices.Equal(got, want[1:]) {
 		t.Errorf("got  %+v\nwant %+v", got, want[1:])
 	}

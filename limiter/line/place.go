@@ -151,6 +151,7 @@ func (p *Place) Move(now time.Time, r *Request) error {
 	defer l.mu.Unlock()
 	if p.line.id == r.ID {
 		if p.line.first() == p {
+			p.line.rate = r.Settings.Rate
 			p.line.tryAt = later(now, r.RoomAt)
 		}
 		if r.RoomAt.After(p.deadline) {

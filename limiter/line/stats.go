@@ -46,10 +46,16 @@ func (l *Lines) Stats() []Stats {
 	return all
 }
 
-// Retain drops the numbers of rules that keep refuses, unless a request waits for them.
-func (l *Lines) Retain(keep func(domain, rule string) bool) {
+// Changed tells that the rules changed at a time. The first of each line takes then, because what is known
+// of its limit may be wrong now. Changed drops the numbers of rules that keep refuses, unless a request waits
+// for them.
+func (l *Lines) Changed(now time.Time, keep func(domain, rule string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, one := range l.lines {
+		one.rate, one.tryAt = Rate{}, now
+		one.wake()
+	}
 	for name, s := range l.rules {
 		if s.Waiting == 0 && !keep(name.domain, name.rule) {
 			delete(l.rules, name)

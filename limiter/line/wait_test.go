@@ -206,3 +206,41 @@ func TestMoveAndBack(t *testing.T) {
 		t.Errorf("the first one takes at %v", tryAt.Sub(zero))
 	}
 }
+
+// When the rules change, nobody waits for what the old ones said: the first of each line takes at once, the
+// next one when it passed, and a limit that denies again gives the line its time and its new rate.
+func TestChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, began := New(), time.Now()
+		slow := Settings{MaxWait: time.Hour, Places: 10, PerKey: 10, Rate: Rate{Lot: 1, Every: time.Minute}}
+		var out log
+		denied := Request{ID: id("b", 1), Settings: slow, Cost: 1, RoomAt: began.Add(time.Minute)}
+		again, err := l.Join(began, &denied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			waiter(t.Context(), l, Request{ID: id("a", 1), Settings: slow, Cost: 1, RoomAt: began.Add(time.Minute)}, i+1, &out)
+		}
+		time.Sleep(time.Second)
+		l.Changed(time.Now(), func(string, string) bool { return true })
+		synctest.Wait()
+		if !out.is(1, 2, 3) {
+			t.Errorf("left at once: %v", out.left)
+		}
+		if err := again.Wait(t.Context(), nil); err != nil || time.Since(began) != time.Second {
+			t.Errorf("the first of another line: %v after %v", err, time.Since(began))
+		}
+		denied.Settings.Rate.Every, denied.RoomAt = 2*time.Second, began.Add(3*time.Second)
+		if err := again.Move(time.Now(), &denied); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Join(time.Now(), &denied); err != nil {
+			t.Fatal(err)
+		}
+		again.Leave(began.Add(3*time.Second), Passed, 0)
+		if tryAt, blocks := l.Blocks(denied.ID, nil); !blocks || tryAt.Sub(began) != 5*time.Second {
+			t.Errorf("the next one takes after %v", tryAt.Sub(began))
+		}
+	})
+}
