@@ -2,7 +2,9 @@ package auth
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -130,6 +132,10 @@ const identityVar = "stint_identity"
 func (i *Identity) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	i.strip(r.Header)
 	i.strip(r.Trailer)
+	i.keep(r.Header)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &stripping{r.Body, i, r}
+	}
 	caddyhttp.SetVar(r.Context(), identityVar, i)
 	return next.ServeHTTP(w, r)
 }
@@ -142,6 +148,34 @@ func (i *Identity) strip(h http.Header) {
 			}
 		}
 	}
+}
+
+// keep takes the headers of identities out of the list of those that belong to the client's connection,
+// because a proxy removes what is in the list, also what was set here.
+func (i *Identity) keep(h http.Header) {
+	for n, list := range h["Connection"] {
+		kept := slices.DeleteFunc(strings.Split(list, ","), func(name string) bool {
+			name = fold(strings.TrimSpace(name))
+			return slices.Contains(i.folded, name)
+		})
+		h["Connection"][n] = strings.Join(kept, ",")
+	}
+}
+
+// stripping is the body of a request. Trailers are known at its end, where those of identities are removed.
+type stripping struct {
+	io.ReadCloser
+	identity *Identity
+	request  *http.Request
+}
+
+// Read implements io.Reader.
+func (s *stripping) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil {
+		s.identity.strip(s.request.Trailer)
+	}
+	return n, err
 }
 
 // ServeHTTP sets the header and passes the request on.
