@@ -46,6 +46,7 @@ type scratch struct {
 	denied     bool     // the denial has begun
 	outer      *scratch // of the middleware of the phase Early around this one; nil: there is none
 	same       *scratch // of that with the same domain; nil: there is none
+	earlier    *Earlier // of the request; nil: its context has it
 	caller     caller
 	place      *line.Place // in a line; nil: it does not wait
 	blocked    blocked     // the limit that holds the request
@@ -119,7 +120,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, next Next) error
 	}
 	if pass && h.options.Phase == rule.Early {
 		defer h.release(s)
-		return next.ServeHTTP(w, withEarlier(r, s))
+		return h.pass(w, r, s, next)
 	}
 	h.release(s)
 	if pass {
@@ -137,7 +138,7 @@ func (h *handler) observe(r *http.Request, s *scratch, pass bool) {
 
 // release puts the memory of a request into the pool.
 func (h *handler) release(s *scratch) {
-	s.attributes, s.caller, s.outer, s.same = attributes{}, caller{}, nil, nil
+	s.attributes, s.caller, s.outer, s.same, s.earlier = attributes{}, caller{}, nil, nil, nil
 	s.Clear()
 	h.pool.Put(s)
 }

@@ -80,6 +80,11 @@ type Options struct {
 	// without such middleware before it decides by all elements.
 	Phase Phase
 
+	// Earlier returns the place for the decisions of the phase Early about a request, for a server that
+	// keeps values of a request elsewhere than in its context; nil if this request has none ([New] only).
+	// Without a place the decisions are in the context, which costs a copy of the request.
+	Earlier func(r *http.Request) *Earlier
+
 	// Failed is called if a handler behind a [Gate] returned an error and has sent no header, while
 	// limits that count responses wait for the status. Failed calls settle once, when it knows the
 	// status that the client gets, and before the request ends. If nil, the status is 500.

@@ -45,12 +45,39 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Next) error {
 	return g.handler.serve(w, r, next)
 }
 
-// earlierKey is the context key of the scratch of the innermost middleware of the phase Early.
+// Earlier has the decisions of the phase Early about one request, for the middleware behind. The zero
+// Earlier has none. It is used by one goroutine at a time.
+type Earlier struct {
+	innermost *scratch // of the innermost middleware of the phase Early; nil: there is none
+}
+
+// earlierKey is the context key of the scratch that an Earlier has otherwise.
 type earlierKey struct{}
 
-// withEarlier returns r for the handlers behind middleware of the phase Early with this scratch.
-func withEarlier(r *http.Request, s *scratch) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), earlierKey{}, s))
+// pass passes a request to next, with the decision in s if it is of the phase Early.
+func (h *handler) pass(w http.ResponseWriter, r *http.Request, s *scratch, next Next) error {
+	if h.options.Phase != Early {
+		return next.ServeHTTP(w, r)
+	}
+	if e := s.earlier; e != nil {
+		before := e.innermost
+		e.innermost = s
+		defer func() { e.innermost = before }()
+		return next.ServeHTTP(w, r)
+	}
+	return next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), earlierKey{}, s)))
+}
+
+// around returns the scratch of the innermost middleware of the phase Early around this one; nil if
+// there is none.
+func (h *handler) around(r *http.Request, s *scratch) *scratch {
+	if h.options.Earlier != nil {
+		if s.earlier = h.options.Earlier(r); s.earlier != nil {
+			return s.earlier.innermost
+		}
+	}
+	outer, _ := r.Context().Value(earlierKey{}).(*scratch)
+	return outer
 }
 
 // findEarlier finds the earlier decisions about the request, and among them that of the same domain.
@@ -59,7 +86,7 @@ func (h *handler) findEarlier(r *http.Request, s *scratch) {
 	if s.handler = h; h.domain == "" {
 		return
 	}
-	s.outer, _ = r.Context().Value(earlierKey{}).(*scratch)
+	s.outer = h.around(r, s)
 	if h.options.Phase == Early {
 		return
 	}

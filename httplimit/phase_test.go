@@ -230,3 +230,45 @@ http: {rate_limits: [{actions: [{path: {}}]}]}
 		})
 	}
 }
+
+// With a place for its decisions the phase Early works as with the context, and leaves the place as it
+// was, even after a panic.
+func TestEarlierPlace(t *testing.T) {
+	s := newSite(t, phasedRules, limiter.Options{})
+	var place httplimit.Earlier
+	o := httplimit.Options{
+		Identity: func(r *http.Request) string { return r.Header.Get("X-User") },
+		Earlier:  func(*http.Request) *httplimit.Earlier { return &place },
+	}
+	behind := httplimit.New(s.limiter, "api", o)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if place == (httplimit.Earlier{}) {
+			t.Error("the place is empty behind the phase Early")
+		}
+		if r.URL.Path == "/panic" {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	o.Phase = httplimit.Early
+	early := httplimit.New(s.limiter, "api", o)(behind)
+	for i, want := range []int{200, 200, 429, 429} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r.Header.Set("X-User", "ann")
+		early.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("request %d gets %d, want %d", i, w.Code, want)
+		}
+		if place != (httplimit.Earlier{}) {
+			t.Errorf("request %d leaves its decision in the place", i)
+		}
+	}
+	if used := s.used(t, rule.Entry{Key: "remote_address", Value: "192.0.2.1"}); used != 2 {
+		t.Errorf("%d units of the address are used, want 2 as denied requests are given back", used)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		early.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/panic", http.NoBody))
+	}()
+	if place != (httplimit.Earlier{}) {
+		t.Error("a panic leaves its decision in the place")
+	}
+}

@@ -30,10 +30,7 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, s *scratc
 	if h.obey(seen, r, s) {
 		h.observe(r, s, true)
 		s.attributes.setCookies(w.Header())
-		if h.options.Phase == Early {
-			r = withEarlier(r, s)
-		}
-		err = next.ServeHTTP(seen, r)
+		err = h.pass(seen, r, s, next)
 	}
 	if err == nil {
 		status = http.StatusOK

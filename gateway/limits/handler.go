@@ -143,11 +143,12 @@ func (h *Handler) provision(ctx caddy.Context, self caddyhttp.MiddlewareHandler,
 	}
 	h.addSite(server, self, clients, phase)
 	failures := &logging.FailureLog{Log: ctx.Slogger(), Event: "no decision", Hint: "see the store and the limit's on_store_failure"}
+	seen := outcomes{logged: server != nil && server.Logs != nil}
 	h.options = httplimit.Options{
 		Phase: phase, Identity: identity, Client: clients.Find, Failed: failed,
 		OverHeader: h.OverHeader, DegradedHeader: h.DegradedHeader, PolicyHeader: h.PolicyHeader,
 		Status: h.Status, Code: h.Code, Message: h.Message,
-		Observe: observer(server),
+		Observe: seen.observe, Earlier: seen.earlier,
 		OnError: func(_ *http.Request, err error) { failures.Report(err) },
 	}
 	if h.DegradedHeader == "" {

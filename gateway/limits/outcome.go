@@ -9,14 +9,19 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"stint/httplimit"
 	"stint/limiter"
 )
 
 // outcomeVar is the variable of a request with its outcome.
 const outcomeVar = "stint.outcome"
 
-// outcome is what the access log and placeholders show of the decisions about a request.
-type outcome struct{ rule, verdict string }
+// outcome is what the access log and placeholders show of the decisions about a request, and the place
+// of those of stint_early.
+type outcome struct {
+	rule, verdict string
+	earlier       httplimit.Earlier
+}
 
 // The verdicts beside the reasons of denials.
 const (
@@ -24,15 +29,46 @@ const (
 	invalid = "invalid" // the request itself is wrong
 )
 
-// observer returns the function that records outcomes of the requests of a server.
-func observer(server *caddyhttp.Server) func(*http.Request, *limiter.Verdict, bool) {
-	logs := server != nil && server.Logs != nil
-	return func(r *http.Request, v *limiter.Verdict, pass bool) {
-		o, known := caddyhttp.GetVar(r.Context(), outcomeVar).(*outcome)
-		if !known {
-			o = new(outcome)
-			o.show(r, logs)
+// outcomes finds the outcomes of the requests of a server.
+type outcomes struct {
+	logged bool // the access log shows them
+}
+
+// of returns the outcome of a request, and makes it visible if it is new. It returns nil for a request
+// that does not come from a server of Caddy.
+func (s outcomes) of(r *http.Request) *outcome {
+	ctx := r.Context()
+	vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
+	if !ok {
+		return nil
+	}
+	if o, known := vars[outcomeVar].(*outcome); known {
+		return o
+	}
+	o := new(outcome)
+	vars[outcomeVar] = o
+	if replacer, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		replacer.Map(o.placeholder)
+	}
+	if s.logged {
+		if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+			extra.Add(zap.Object("stint", o))
 		}
+	}
+	return o
+}
+
+// earlier returns the place for the decisions of stint_early about a request.
+func (s outcomes) earlier(r *http.Request) *httplimit.Earlier {
+	if o := s.of(r); o != nil {
+		return &o.earlier
+	}
+	return nil
+}
+
+// observe records the decision about a request.
+func (s outcomes) observe(r *http.Request, v *limiter.Verdict, pass bool) {
+	if o := s.of(r); o != nil {
 		o.verdict = allowed
 		if !pass {
 			o.verdict = cmp.Or(string(v.Reason()), invalid)
@@ -45,18 +81,6 @@ func observer(server *caddyhttp.Server) func(*http.Request, *limiter.Verdict, bo
 		case !pass:
 			o.rule = ""
 		}
-	}
-}
-
-// show makes the outcome visible.
-func (o *outcome) show(r *http.Request, logs bool) {
-	ctx := r.Context()
-	caddyhttp.SetVar(ctx, outcomeVar, o)
-	if replacer, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		replacer.Map(o.placeholder)
-	}
-	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok && logs {
-		extra.Add(zap.Object("stint", o))
 	}
 }
 
