@@ -84,6 +84,8 @@ type Store struct {
 	base    stint.Store
 	clock   system.Clock
 	repairs chan []byte
+	first   sync.Once     // closes used
+	used    chan struct{} // closed once a call was decided
 	rules   atomic.Pointer[ruleSet]
 	rulesMu sync.RWMutex // write-locked while the rules change
 }
@@ -95,7 +97,7 @@ var (
 
 // New returns a store. Nil peers: it always counts alone.
 func New(peers Peers, o StoreOptions) *Store {
-	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, alone: o.Alone, repairs: make(chan []byte, 64)}
+	s := &Store{node: NewNode(o.Options), peers: peers, base: o.Base, alone: o.Alone, repairs: make(chan []byte, 64), used: make(chan struct{})}
 	s.clock.Start(time.Now())
 	if peers != nil {
 		s.node.foreign = peers.Foreign
@@ -130,9 +132,18 @@ func undoesPolicy(t *stint.Take) bool { return t.Undo != nil && t.Undo.Degraded 
 
 // decide decides a call from the counts of this node. It waits while the rules change.
 func (s *Store) decide(call *stint.Call) error {
+	s.first.Do(s.use)
 	s.rulesMu.RLock()
 	defer s.rulesMu.RUnlock()
 	return s.node.Decide(call, s.clock.Now())
+}
+
+// use begins the use of the store. Alone, nothing has set its clock until now.
+func (s *Store) use() {
+	if s.peers == nil {
+		s.clock.Follow()
+	}
+	close(s.used)
 }
 
 // asking is a store that asks all peers before it decides.
@@ -229,8 +240,14 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// runAlone removes keys that are untouched.
+// runAlone removes keys that are untouched, once there can be any: the ticks of a store that nobody uses
+// would only wake the process.
 func (s *Store) runAlone(ctx context.Context, tick *time.Ticker) {
+	select {
+	case <-s.used:
+	case <-ctx.Done():
+		return
+	}
 	for {
 		select {
 		case <-tick.C:
