@@ -32,8 +32,7 @@ http:
     - actions: [{remote_address: {}}]
 `
 
-// reloadSite waits for a busy Redis, since a request that its failure policy lets pass is not counted.
-// It has a place for the number of a reload, so that each is another configuration.
+// reloadSite has a place for the number of a reload, so that each is another configuration.
 const reloadSite = `
 {
 	GLOBAL
@@ -41,7 +40,6 @@ const reloadSite = `
 	stint {
 		rules DIR/%[2]s
 		store %[3]s
-		store_timeout 5s
 	}
 }
 http://ADDRESS {
