@@ -42,7 +42,31 @@ func oneHome(t *tree) []fault {
 		faults = append(faults, fault(fmt.Sprintf("go.mod: %d direct dependencies, at most %d: "+
 			"each is code that all users must trust", n, maxDependencies)))
 	}
-	return append(faults, strangers(t, homes)...)
+	return slices.Concat(faults, gatewayModules(t), strangers(t, homes))
+}
+
+var moduleItem = regexp.MustCompile("(?m)^- `([^`]+)`: .")
+
+// gatewayModules reports direct dependencies of the gateway without an item "- `module`: reason" in
+// docs/dependencies.md, and items without a dependency.
+func gatewayModules(t *tree) []fault {
+	var faults []fault
+	var explained []string
+	for _, item := range moduleItem.FindAllStringSubmatch(t.text(dependenciesDoc), -1) {
+		explained = append(explained, item[1])
+	}
+	required := directRequirements(t.text("gateway/go.mod"))
+	for _, module := range required {
+		if module != "stint" && !slices.Contains(explained, module) {
+			faults = append(faults, fault(fmt.Sprintf("gateway/go.mod: %s has no item in %s", module, dependenciesDoc)))
+		}
+	}
+	for _, module := range explained {
+		if !slices.Contains(required, module) {
+			faults = append(faults, fault(fmt.Sprintf("%s: %s is not a direct dependency in gateway/go.mod", dependenciesDoc, module)))
+		}
+	}
+	return faults
 }
 
 // strangers reports imports of third-party libraries by packages that may not import them.

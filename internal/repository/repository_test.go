@@ -197,6 +197,14 @@ var brokenRules = []struct {
 		src{"docs/dependencies.md": "\n| `example.com/x` | `rule` | | write it |\n"},
 	},
 	{
+		"a dependency of the gateway without an item", "one home", "gateway/go.mod: example.com/x has no item",
+		src{"gateway/go.mod": "module stint/gateway\n\nrequire example.com/x v1.0.0\nrequire stint v0.0.0\n"},
+	},
+	{
+		"an item without a dependency of the gateway", "one home", "example.com/x is not a direct dependency in gateway/go.mod",
+		src{"docs/dependencies.md": "- `example.com/x`: reads\n"},
+	},
+	{
 		"a library outside its home", "one home", "limiter/a.go:3: imports example.com/x/sub, whose home is rule",
 		src{
 			"go.mod":               "require example.com/x v1.0.0\n",
