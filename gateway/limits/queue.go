@@ -31,7 +31,7 @@ func (h *Handler) openQueue() (err error) {
 		h.queue = nil
 		return err
 	}
-	h.options.Queue = h.queue.For(h.site.Name)
+	h.options.Queue = h.queue.For(h.site.Name, h.site.Listen())
 	// Behind authentication the identity is known, so stint serves the statuses where a route has both.
 	_, late := h.site.Handler.(*Late)
 	h.statusesHere = late || !route.Has(h.site.Server, h.site.Handler, func(other caddyhttp.MiddlewareHandler) bool {

@@ -125,3 +125,69 @@ func TestQueueOperators(t *testing.T) {
 		}
 	}
 }
+
+const placesSite = `
+{
+	GLOBAL
+	stint {
+		rules DIR/rules.yaml
+		queue DIR/queue.db
+	}
+}
+http://127.0.0.1:1PORT {
+	map {path} {backend} {
+		/orders FIRST
+		default 127.0.0.1:1
+	}
+	handle_path /more/* {
+		@orders path /orders
+		route @orders {
+			stint api
+			respond "the wrong place"
+		}
+	}
+	handle_path /shop/* {
+		@orders path /orders
+		route @orders {
+			stint api
+			reverse_proxy {backend}
+		}
+	}
+}
+http://127.0.0.1:2PORT {
+	stint api
+	reverse_proxy SECOND
+}
+`
+
+const placesRules = `
+domain: api
+descriptors:
+  - key: remote_address
+    rate_limit: {requests: 1, per: 100ms, algorithm: token_bucket, excess: queue}
+http:
+  rate_limits:
+    - actions: [{remote_address: {}}]
+`
+
+// Of two servers with one host an order goes to its own; of two routes that change the path, to the one that
+// both forms of the path come to; and what is before stint and sets placeholders has set them.
+func TestQueuePlaces(t *testing.T) {
+	first, second, other := newShop(t), newShop(t), testkit.Address(t)
+	g := newGateway(t, map[string]string{"rules.yaml": placesRules})
+	g.write("Caddyfile", strings.NewReplacer("127.0.0.1:1PORT", g.address, "127.0.0.1:2PORT", other,
+		"FIRST", first.Listener.Addr().String(), "SECOND", second.Listener.Addr().String()).Replace(placesSite))
+	g.run()
+	for url, to := range map[string]*shop{g.address + "/shop/orders": first, other + "/shop/orders": second} {
+		queued := ""
+		for n := 0; n < 20 && queued == ""; n++ {
+			body := fmt.Sprint(url, " ", n)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+url, strings.NewReader(body))
+			testkit.Must(t, err)
+			if g.do(r).status == http.StatusAccepted {
+				queued = body
+			}
+		}
+		testkit.Until(t, "the order for "+url+" arrives", func() bool { return len(to.got(queued)) > 0 })
+	}
+}

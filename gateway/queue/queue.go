@@ -70,18 +70,19 @@ type Queue struct {
 
 var _ httplimit.Queue = (*Queue)(nil)
 
-// For returns the queue for a handler with a name, which its records remember as their Route.
-func (q *Queue) For(handler string) httplimit.Queue { return named{q, handler} }
+// For returns the queue for a handler with a name of a server, which its records remember as their Route and
+// Server.
+func (q *Queue) For(handler, server string) httplimit.Queue { return named{q, handler, server} }
 
 // named is a queue for one handler.
 type named struct {
 	*Queue
-	handler string
+	handler, server string
 }
 
 // Accept implements httplimit.Queue.
 func (n named) Accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess) error {
-	return n.accept(w, r, e, n.handler)
+	return n.accept(w, r, e, n.handler, n.server)
 }
 
 // New returns a queue.
@@ -133,10 +134,10 @@ func Delivering(ctx context.Context) bool { return ctx.Value(deliveringKey{}) !=
 // Accept stores a request and answers it with 202. It implements httplimit.Queue, which calls it only for
 // requests whose rule allows it.
 func (q *Queue) Accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess) error {
-	return q.accept(w, r, e, "")
+	return q.accept(w, r, e, "", "")
 }
 
-func (q *Queue) accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess, handler string) error {
+func (q *Queue) accept(w http.ResponseWriter, r *http.Request, e *httplimit.Excess, handler, server string) error {
 	s := e.Settings
 	switch {
 	case Delivering(r.Context()):
@@ -152,7 +153,7 @@ func (q *Queue) accept(w http.ResponseWriter, r *http.Request, e *httplimit.Exce
 		return httplimit.ErrTooLarge
 	}
 	record := q.record(r, e, body)
-	record.Route = handler
+	record.Route, record.Server = handler, server
 	place, err := q.put(r.Context(), record, e)
 	if errors.Is(err, ErrFull) {
 		if err != ErrFull { //nolint:errorlint // the bare error is the bound of the rule; a wrapped one has another cause

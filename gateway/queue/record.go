@@ -42,10 +42,11 @@ type Record struct {
 	Host   string      `json:"host"`
 	Header http.Header `json:"header"`
 
-	// Route is the name of the handler that queued the request, and Original the path and query as the
-	// client sent them, before handlers changed them. By both and the host the gateway finds the handlers
-	// to send the request to.
+	// Route is the name of the handler that queued the request, Server has the addresses of its server, and
+	// Original path and query as the client sent them, before handlers changed them. By these and the host
+	// the gateway finds the handlers to send the request to.
 	Route    string `json:"route,omitempty"`
+	Server   string `json:"server,omitempty"`
 	Original string `json:"original,omitempty"`
 
 	// IdempotencyKey is sent with every try: the client's, else the ID.

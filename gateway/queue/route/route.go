@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
@@ -47,17 +48,79 @@ func (s *Sites) All() []Site {
 	return slices.Clone(s.sites)
 }
 
+// Listen returns the addresses of the server, by which records remember it.
+func (s *Site) Listen() string { return strings.Join(s.Server.Listen, " ") }
+
 // place is where a handler stands.
 type place struct {
 	matchers []caddyhttp.MatcherSets // of its routes, from the outside to the inside
+	setters  []setter                // what is before it and sets variables, in order
 	next     caddyhttp.Handler       // what is behind it
 }
 
-// matches reports whether a request comes to the place, apart from changes that handlers before it make.
-func (p *place) matches(r *http.Request) bool {
+// setter is a handler that only sets variables or placeholders, such as those of the directives map and root.
+// Handlers behind it read them, so it runs again for a request from the queue.
+type setter struct {
+	matchers caddyhttp.MatcherSets
+	handler  caddyhttp.MiddlewareHandler
+}
+
+// settersOf returns those of a route among its first handlers.
+func settersOf(route *caddyhttp.Route, handlers []caddyhttp.MiddlewareHandler) (list []setter) {
+	for _, h := range handlers {
+		if m, ok := h.(caddy.Module); ok {
+			switch m.CaddyModule().ID {
+			case "http.handlers.vars", "http.handlers.map":
+				list = append(list, setter{route.MatcherSets, h})
+			}
+		}
+	}
+	return list
+}
+
+// set runs the setters of a request.
+func (p *place) set(w http.ResponseWriter, r *http.Request) error {
+	for _, one := range p.setters {
+		if !matches(one.matchers, r) {
+			continue
+		}
+		if err := one.handler.ServeHTTP(w, r, nothing); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comes reports whether a request comes to the place. A handler between two of its routes may have changed the
+// original request to r, such as handle_path: those before it match the original.
+func (p *place) comes(original, r *http.Request) bool {
+	for n := len(p.matchers); n >= 0; n-- {
+		if all(p.matchers[:n], original) && all(p.matchers[n:], r) {
+			return true
+		}
+	}
+	return false
+}
+
+// all reports whether a request matches all routes.
+func all(routes []caddyhttp.MatcherSets, r *http.Request) bool {
+	return !slices.ContainsFunc(routes, func(sets caddyhttp.MatcherSets) bool { return !matches(sets, r) })
+}
+
+func matches(sets caddyhttp.MatcherSets, r *http.Request) bool {
+	ok, err := sets.AnyMatchWithError(r)
+	return ok && err == nil
+}
+
+// ofHost reports whether the place is for the host of a request, whatever else its routes match.
+func (p *place) ofHost(r *http.Request) bool {
 	return !slices.ContainsFunc(p.matchers, func(sets caddyhttp.MatcherSets) bool {
-		ok, err := sets.AnyMatchWithError(r)
-		return !ok || err != nil
+		return len(sets) > 0 && !slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool {
+			return !slices.ContainsFunc(set, func(m any) bool {
+				host, is := m.(*caddyhttp.MatchHost)
+				return is && !host.Match(r)
+			})
+		})
 	})
 }
 
@@ -80,6 +143,12 @@ func find(routes caddyhttp.RouteList, target caddyhttp.MiddlewareHandler, next c
 			}
 			if found != nil {
 				found.matchers = append([]caddyhttp.MatcherSets{route.MatcherSets}, found.matchers...)
+				var before []setter
+				for k := range i {
+					before = append(before, settersOf(&routes[k], routes[k].Handlers)...)
+				}
+				before = append(before, settersOf(route, route.Handlers[:j])...)
+				found.setters = append(before, found.setters...)
 				return found
 			}
 		}
@@ -112,19 +181,39 @@ var errNoRoute = errors.New("no route of this configuration queues such requests
 // Deliver sends the request of a record through the handlers behind the one that queued it, see
 // [queue.Deliver].
 func (s *Sites) Deliver(ctx context.Context, record *queue.Record, r *http.Request) (*http.Response, error) {
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	if record.Scheme == "https" {
+		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: record.Host}
+	}
 	site, place := s.locate(ctx, record, r)
 	if place == nil {
 		return nil, fmt.Errorf("%w: domain %s, host %s", errNoRoute, record.Domain, record.Host)
 	}
-	r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor = r.URL.RequestURI(), "HTTP/1.1", 1, 1
-	if record.Scheme == "https" {
-		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: record.Host}
-	}
-	r.URL.Scheme, r.URL.Host = "", "" // as a server gets it
+	queued := *r.URL
+	queued.Scheme, queued.Host = "", "" // as a server gets it
+	aim(r, originalOf(record, &queued))
 	return queue.ServeTo(func(w http.ResponseWriter, r *http.Request) error {
 		r = prepare(w, r, site.Server, record)
-		return answerOf(w, place.next.ServeHTTP(w, r))
+		err := place.set(w, r)
+		if err == nil {
+			aim(r, &queued)
+			err = place.next.ServeHTTP(w, r)
+		}
+		return answerOf(w, err)
 	}, r)
+}
+
+// aim sets path and query of a request.
+func aim(r *http.Request, u *url.URL) { r.URL, r.RequestURI = u, u.RequestURI() }
+
+// originalOf returns path and query as the client sent them; those of the request when it was queued if they
+// are not known.
+func originalOf(record *queue.Record, queued *url.URL) *url.URL {
+	if u, err := url.ParseRequestURI(record.Original); err == nil {
+		return u
+	}
+	u := *queued
+	return &u
 }
 
 // prepare returns the request as Caddy gives it to handlers.
@@ -146,39 +235,52 @@ func answerOf(w http.ResponseWriter, err error) error {
 	return err
 }
 
-// locate returns the handler for a record: that of its domain and directive to whose route its request
-// comes, as the client sent it or as it was when it was queued; else the only one of its domain.
+// locate returns the handler for a record: that of its domain, directive and server to whose route its request
+// comes, as the client sent it or as it was when it was queued; else the only one for its host.
 func (s *Sites) locate(ctx context.Context, record *queue.Record, r *http.Request) (Site, *place) {
-	s.mu.Lock()
-	sites := slices.Clone(s.sites)
-	s.mu.Unlock()
-	sites = slices.DeleteFunc(sites, func(one Site) bool { return one.Domain != record.Domain || one.Name != record.Route })
-	var original *http.Request
-	if u, err := url.ParseRequestURI(record.Original); err == nil && record.Original != record.URI {
-		original = r.Clone(ctx)
-		original.URL = u
-	}
 	var known []Site
 	var places []*place
-	for _, site := range sites {
+	for _, site := range s.of(record) {
 		if p := find(site.Server.Routes, site.Handler, nothing); p != nil {
 			known, places = append(known, site), append(places, p)
 		}
 	}
-	for _, one := range []*http.Request{original, r} {
-		if one == nil {
-			continue
+	request := func(i int, u *url.URL) *http.Request {
+		one := r.Clone(ctx)
+		aim(one, u)
+		return prepare(new(blank), one, known[i].Server, record)
+	}
+	only := -1
+	for i, p := range places {
+		original, queued := request(i, originalOf(record, r.URL)), request(i, r.URL)
+		if p.comes(original, queued) {
+			return known[i], p
 		}
-		for i, p := range places {
-			if p.matches(prepare(new(blank), one.Clone(ctx), known[i].Server, record)) {
-				return known[i], p
+		if p.ofHost(queued) {
+			if only >= 0 {
+				only = len(places)
+			} else {
+				only = i
 			}
 		}
 	}
-	if len(places) == 1 {
-		return known[0], places[0]
+	if only >= 0 && only < len(places) {
+		return known[only], places[only]
 	}
 	return Site{}, nil
+}
+
+// of returns the handlers that queue such records: those of the server that queued it, if it has some.
+func (s *Sites) of(record *queue.Record) []Site {
+	s.mu.Lock()
+	sites := slices.Clone(s.sites)
+	s.mu.Unlock()
+	sites = slices.DeleteFunc(sites, func(one Site) bool { return one.Domain != record.Domain || one.Name != record.Route })
+	other := func(one Site) bool { return one.Listen() != record.Server }
+	if record.Server == "" || !slices.ContainsFunc(sites, func(one Site) bool { return !other(one) }) {
+		return sites
+	}
+	return slices.DeleteFunc(sites, other)
 }
 
 // blank is a ResponseWriter of a request that is only matched.
