@@ -268,6 +268,12 @@ type Config struct {
 	// serves its admin handler.
 	Embedded bool
 
+	// SecretFile is where such a program has the secret kept that a process makes which counts alone and has
+	// no State, because it stores something under the same keys. SharesKeys is set if other processes do so
+	// in the same place: then there is no secret that they would have to agree on.
+	SecretFile string
+	SharesKeys bool
+
 	// Log is the log; nil means one to Output in LogFormat.
 	Log *slog.Logger
 

@@ -28,7 +28,7 @@ type NewSecret struct {
 
 // Secret returns the secret with which keys contain the hashes of api_key and cookie values; nil
 // without one. It is in the configured file. A process that counts alone makes its own secret
-// without one, and keeps it beside the state file if there is one. Nodes that share counts without a
+// without one, and keeps it beside the state file, or in SecretFile, if there is one. Nodes that share counts without a
 // file have no secret, as they could not agree on one. state is the path of the state file, with
 // links resolved.
 func (c *Config) Secret(state string) (secret []byte, made NewSecret, err error) {
@@ -36,12 +36,15 @@ func (c *Config) Secret(state string) (secret []byte, made NewSecret, err error)
 	case c.NamespaceSecretFile != "":
 		secret, err = c.readSecret(c.NamespaceSecretFile, "namespace-secret-file")
 		return secret, NewSecret{}, err
-	case c.Shares():
+	case c.Shares() || c.SharesKeys:
 		return nil, NewSecret{}, nil
-	case c.State == "":
+	case c.State == "" && c.SecretFile == "":
 		return newSecret(), NewSecret{}, nil
 	}
 	name := state + ".secret"
+	if c.State == "" {
+		name = c.SecretFile
+	}
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		secret, err = c.readSecret(name, "state")
 		return secret, NewSecret{}, err

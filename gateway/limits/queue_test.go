@@ -301,6 +301,40 @@ func TestQueueReloaded(t *testing.T) {
 	}
 }
 
+// A line outlives the process, and gateways of one Redis share it, also where each counts in memory: while a key
+// has an order in the queue, its next one comes behind it, though the limit has room.
+func TestQueueLines(t *testing.T) {
+	for name, storage := range map[string]func() string{
+		"a file": func() string { return "DIR/queue.db" },
+		"redis":  func() string { return testkit.StartRedis(t).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			upstream := newShop(t)
+			upstream.status = http.StatusServiceUnavailable
+			where := storage()
+			g := startQueue(t, where, upstream)
+			for n := 0; g.order("ann", "first").status != http.StatusAccepted; n++ {
+				if n == 20 {
+					t.Fatal("no order was queued")
+				}
+			}
+			if name == "redis" {
+				g = startQueue(t, where, upstream)
+			} else {
+				testkit.Must(t, g.process.Kill())
+				<-g.ended
+				g.run()
+			}
+			if r := g.order("ann", "second"); r.status != http.StatusAccepted {
+				t.Errorf("an order overtook: %d %s", r.status, r.body)
+			}
+			if r := g.order("bob", "another line"); r.status != http.StatusServiceUnavailable {
+				t.Errorf("bob: %d %s", r.status, r.body)
+			}
+		})
+	}
+}
+
 // Wrong settings of the queue are refused in one line, with a hint.
 func TestBadQueue(t *testing.T) {
 	g := newGateway(t, map[string]string{"rules.yaml": orders, "short": "abc\n", "good": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n"})

@@ -15,6 +15,7 @@ import (
 	"stint/app/settings"
 	"stint/internal/strictyaml"
 	"stint/rule"
+	"stint/store/redis/connect"
 )
 
 func init() { httpcaddyfile.RegisterGlobalOption(Name, parseOption) }
@@ -52,6 +53,11 @@ func configure(a *App) (settings.Config, error) {
 	}
 	config, err := settings.Configure(given, nil)
 	config.Embedded, config.DrainDelay = true, 0
+	if a.Queue != nil { // its lines have the hashes of keys, and outlive the process
+		if config.SharesKeys = connect.IsURL(a.Queue.Storage); !config.SharesKeys {
+			config.SecretFile = a.Queue.Storage + ".secret"
+		}
+	}
 	return config, err
 }
 
