@@ -68,8 +68,8 @@ func (g *gateway) resources() (r resources) {
 	return r
 }
 
-// settled returns the resources once no request is open: when they are at most these, or the same for 3 s, or after
-// 10 s.
+// settled returns the resources once no request is open: when they are at most these, or after 10 s. With the zero
+// resources it returns what stays the same for 3 s.
 func (g *gateway) settled(most resources) (r resources) {
 	same := 0
 	for range 50 {
@@ -80,7 +80,7 @@ func (g *gateway) settled(most resources) (r resources) {
 		if same++; r != before {
 			same = 0
 		}
-		if same >= 15 {
+		if same >= 15 && most == (resources{}) {
 			return r
 		}
 		time.Sleep(200 * time.Millisecond) // servers of old configurations end by themselves
@@ -131,7 +131,7 @@ func testReloads(t *testing.T, store string, broken int64) {
 	text := func(n int) string { return fmt.Sprintf(reloadSite, n, []string{"a.yaml", "b.yaml"}[n%2], store) }
 	g.write("Caddyfile", text(0))
 	g.run()
-	warm := load(g, 1)
+	warm := load(g, 4)
 	warm.end(t)
 	for n := 1; n < 3; n++ { // both rule files
 		g.load(text(n))
@@ -146,7 +146,7 @@ func testReloads(t *testing.T, store string, broken int64) {
 	if n := g.used("address", home); n != sent {
 		t.Errorf("%d units used by %d requests", n, sent)
 	}
-	const slack = 3 // connections of the runtime's own poller and of Caddy's certificate cache
+	const slack = 8 // a connection to Redis has a file and four goroutines; a leak at each reload would be far more
 	if after.files > before.files+slack || after.goroutines > before.goroutines+slack || after.series != before.series {
 		t.Errorf("before %+v, after %d reloads %+v", before, reloads(), after)
 	}

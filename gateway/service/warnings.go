@@ -1,8 +1,8 @@
 package service
 
 import (
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
 	"stint/gateway/queue/route"
 	"stint/rule"
@@ -38,11 +38,17 @@ func (a *App) queueing(domain string) *rule.Rule {
 	return nil
 }
 
-// identifies reports whether requests that a handler queues may have an identity: it stands behind
-// authentication.
+// identifies reports whether requests that a handler queues may have an identity that the upstream does not
+// get: the handler stands behind authentication, and not behind stint_identity, whose header is stored.
 func (a *App) identifies(site *route.Site) bool {
-	return a.table.Domain(site.Domain).ReadsIdentity() || route.Precedes(site.Server, site.Handler, func(h caddyhttp.MiddlewareHandler) bool {
-		_, is := h.(*caddyauth.Authentication)
-		return is
-	})
+	behind := func(is func(id caddy.ModuleID) bool) bool {
+		return route.Precedes(site.Server, site.Handler, func(h caddyhttp.MiddlewareHandler) bool {
+			module, ok := h.(caddy.Module)
+			return ok && is(module.CaddyModule().ID)
+		})
+	}
+	if behind(func(id caddy.ModuleID) bool { return id == "http.handlers.stint_identity" }) {
+		return false
+	}
+	return a.table.Domain(site.Domain).ReadsIdentity() || behind(func(id caddy.ModuleID) bool { return id == "http.handlers.authentication" })
 }

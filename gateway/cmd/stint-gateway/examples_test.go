@@ -183,6 +183,9 @@ func TestFirstRun(t *testing.T) {
 	if strings.Contains(e.log(), key[1]) {
 		t.Error("the log contains the key")
 	}
+	if strings.Contains(e.log(), "without the name of their client") {
+		t.Error("a warning, though stint_identity names the client")
+	}
 }
 
 // The shop serves pages, counts failed logins alone, and queues orders.
