@@ -79,6 +79,9 @@ func TestBadInput(t *testing.T) {
 	if a := g.get("/"); a.status != http.StatusOK || a.header.Get("X-Ratelimit-Limit") == "" {
 		t.Errorf("afterwards: %+v", a)
 	}
+	if a := g.ask(http.MethodGet, "/metrics", ""); a.status != http.StatusOK || !strings.Contains(a.body, "\nstint_build_info{") {
+		t.Errorf("metrics afterwards: %+v", a)
+	}
 }
 
 func lastLine(text string) string {

@@ -5,6 +5,9 @@ import (
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stint/gateway/queue"
 )
 
 func init() { caddy.RegisterModule(new(Admin)) }
@@ -22,7 +25,40 @@ func (*Admin) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "admin.api.stint", New: func() caddy.Module { return new(Admin) }}
 }
 
-var _ caddy.AdminRouter = (*Admin)(nil)
+var (
+	_ caddy.AdminRouter = (*Admin)(nil)
+	_ caddy.Provisioner = (*Admin)(nil)
+)
+
+// Provision lets the metrics of Caddy's admin API have those of the service while a configuration is refused:
+// Caddy does not go back to the metrics of the one that stays in force.
+func (*Admin) Provision(ctx caddy.Context) error {
+	registry := ctx.GetMetricsRegistry()
+	return registry.Register(inForceOnly{registry})
+}
+
+// inForceOnly has the metrics of the configuration in force for the registry of a refused one. In that of a
+// configuration in force it has none, as its app has registered them.
+type inForceOnly struct{ refused *prometheus.Registry }
+
+var _ prometheus.Collector = inForceOnly{}
+
+// Describe sends nothing, because the metrics change with the rules.
+func (inForceOnly) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the metrics.
+func (c inForceOnly) Collect(to chan<- prometheus.Metric) {
+	ctx := caddy.ActiveContext()
+	if ctx.Context == nil || ctx.GetMetricsRegistry() == c.refused {
+		return
+	}
+	if a, err := Running(ctx); err == nil && a.shared != nil {
+		a.shared.collectors.Collect(to)
+		if a.requests != nil {
+			(&queue.Collector{Storage: a.requests.storage, Counts: &a.requests.counts}).Collect(to)
+		}
+	}
+}
 
 // Routes returns the route of everything below /stint/.
 func (*Admin) Routes() []caddy.AdminRoute {
