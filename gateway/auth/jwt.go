@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -94,11 +95,26 @@ func (j *JWT) Provision(ctx caddy.Context) error {
 	case leeway < 0 || leeway > maxLeeway:
 		return j.fault(fmt.Sprintf("a leeway of %v", leeway), fmt.Sprintf("write a time up to %v", maxLeeway))
 	}
+	if err := keepSecret(ctx, j.Header); err != nil {
+		return err
+	}
 	app, err := ctx.App(appName)
 	if err != nil {
 		return err
 	}
 	return app.(*App).use(j) //nolint:forcetypeassert // registered under this name in this package
+}
+
+// keepSecret tells the queue not to store a header; "" is none.
+func keepSecret(ctx caddy.Context, header string) error {
+	if _, err := ctx.AppIfConfigured(service.Name); header == "" || errors.Is(err, caddy.ErrNotConfigured) {
+		return nil
+	}
+	app, err := service.Running(ctx)
+	if err == nil {
+		app.AddSecret(header)
+	}
+	return err
 }
 
 // fault returns an error about the directive.

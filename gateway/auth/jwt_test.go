@@ -19,6 +19,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"stint/gateway/gatewaytest"
+	_ "stint/gateway/limits" // the directive stint
 	"stint/internal/testkit"
 )
 
@@ -65,6 +66,49 @@ func (i *issuer) sign(c jwt.MapClaims) string {
 	text, err := jwt.NewWithClaims(jwt.SigningMethodEdDSA, c).SignedString(i.key)
 	testkit.Must(i.t, err)
 	return text
+}
+
+// A token in a header of its own is not stored in the queue, as Authorization is not.
+func TestQueuedToken(t *testing.T) {
+	seen := make(chan string, 100)
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Idempotency-Key") != "" { // from the queue
+			seen <- r.Header.Get("X-Token") + r.Header.Get("X-Other")
+		}
+	}))
+	t.Cleanup(upstream.Close)
+	us, g := newIssuer(t), gatewaytest.New(t)
+	g.Write("keys.pem", us.pem())
+	g.Write("rules.yaml", `
+domain: api
+descriptors: [{key: user, rate_limit: {requests: 1, per: 100ms, algorithm: token_bucket, excess: {mode: queue, methods: [GET]}}}]
+http: {rate_limits: [{actions: [{identity: {}}]}]}
+`)
+	testkit.Must(t, g.Load(`
+{
+	GLOBAL
+	stint {
+		rules DIR/rules.yaml
+		queue DIR/queue.db
+	}
+}
+http://ADDRESS {
+	stint_jwt {
+		keys DIR/keys.pem
+		header X-Token
+	}
+	stint api
+	reverse_proxy `+upstream.Listener.Addr().String()+`
+}`))
+	token := us.token("sub", "ann")
+	for n := 0; g.Get("/", "X-Token", token, "X-Other", "kept").Status != http.StatusAccepted; n++ {
+		if n == 20 {
+			t.Fatal("no request was queued")
+		}
+	}
+	if got := <-seen; got != "kept" {
+		t.Errorf("the upstream got %q", got)
+	}
 }
 
 // A token proves its user if one of the keys has signed it for this issuer and audience; a changed key

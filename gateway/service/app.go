@@ -48,6 +48,9 @@ type App struct {
 	err     error   // why it could not be opened
 
 	requests *requests // nil: there is no queue, or it was not opened
+
+	secretsMu sync.Mutex
+	secrets   []string // names of headers that the queue does not store
 }
 
 var (

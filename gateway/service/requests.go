@@ -210,8 +210,20 @@ func (a *App) limiterOf(string) *limiter.Limiter {
 	return running.Limiter()
 }
 
-// secretsOf returns the fields of requests that the rules of a domain use to identify clients.
+// AddSecret adds the name of a header with which clients prove who they are, when its provider is provisioned:
+// the queue does not store it.
+func (a *App) AddSecret(header string) {
+	a.secretsMu.Lock()
+	defer a.secretsMu.Unlock()
+	a.secrets = append(a.secrets, header)
+}
+
+// secretsOf returns the fields of requests that providers of authentication, and the rules of a domain, use to
+// identify clients.
 func (a *App) secretsOf(domain string) (s queue.Secrets) {
+	a.secretsMu.Lock()
+	s.Headers = slices.Clone(a.secrets)
+	a.secretsMu.Unlock()
 	running, err := a.Service()
 	if err != nil || running.Limiter().Table() == nil {
 		return s
