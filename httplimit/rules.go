@@ -2,9 +2,11 @@ package httplimit
 
 import (
 	"crypto/x509"
+	"maps"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 
 	"stint/internal/web"
 	"stint/limiter"
@@ -36,6 +38,34 @@ type byRules struct {
 	client    func(*http.Request) (netip.Addr, bool) // nil: finder finds it
 	finder    *web.ClientFinder
 	forwarded string // the header that finder reads, in canonical form
+	names     names
+}
+
+// names remembers the header names of rules in canonical form, as net/http makes a new string of a name
+// each time. It is safe for concurrent use.
+type names struct {
+	known atomic.Pointer[map[string]string]
+}
+
+// mostNames bounds the names, as rules may change.
+const mostNames = 64
+
+func (n *names) canonical(name string) string {
+	known := n.known.Load()
+	if known != nil {
+		if canonical, ok := (*known)[name]; ok {
+			return canonical
+		}
+	}
+	canonical, next := http.CanonicalHeaderKey(name), map[string]string{}
+	if known != nil {
+		next = maps.Clone(*known)
+	}
+	if len(next) < mostNames {
+		next[strings.Clone(name)] = canonical
+		n.known.CompareAndSwap(known, &next)
+	}
+	return canonical
 }
 
 func (b *byRules) ask(r *http.Request, s *scratch) (request.Outcome, error) {
@@ -87,7 +117,7 @@ func (a *attributes) Header(name string) (string, bool) {
 	case ":path":
 		return a.URL.RequestURI(), true
 	}
-	values := a.Request.Header[http.CanonicalHeaderKey(name)]
+	values := a.Request.Header[a.rules.names.canonical(name)]
 	if len(values) == 0 {
 		return "", false
 	}
@@ -119,7 +149,7 @@ func (a *attributes) Values(name string) []string {
 	if values := a.Request.Header[name]; len(values) > 0 {
 		return values
 	}
-	return a.Request.Header[http.CanonicalHeaderKey(name)]
+	return a.Request.Header[a.rules.names.canonical(name)]
 }
 
 // PeerCertificate returns the client's certificate if the server verified it. A server that only
