@@ -39,7 +39,7 @@ function lending.read(text)
 end
 
 -- text returns the loans as they stand in a state: nothing if the state counts the same without, see
--- not_lent in loans.lua.
+-- lent_units in loans.lua.
 function lending.text(loans)
   if loans.idle and #loans == 0 then
     return ''

@@ -33,14 +33,15 @@ if value then
     if not t then
       return { now, -1 }
     end
-    t, lent, stay = tonumber(t), lent_units(loans, now, epoch)
+    local idle
+    t, lent, stay, idle = tonumber(t), lent_units(loans, now, epoch, lost)
     if not lent then
       return { now, -1 }
-    end
-    local requests, per = string.match(head, '^1%l (%d+) (%d+)')
-    lent = lent * math.ceil(per / requests)
-    if not_lent(loans, now, lost) then
+    elseif idle then
       loans = ''
+    elseif lent > 0 then
+      local requests, per = string.match(head, '^1%l (%d+) (%d+)')
+      lent = lent * math.ceil(per / requests)
     end
   end
   if not (t >= 0 and t <= 2 ^ 53) then -- refuses nan and inf, which are numbers too
