@@ -2,32 +2,33 @@
 -- a part of these, where they have the line "@loans"; lend.lua describes loans.
 
 -- lent_units returns how many units are lent, given the end of a state, from its tilde; when the
--- first of them are written off: never if none are lent; and whether the state needs no loans any
--- more: all are without units and over, nodes may borrow again, and the epoch does not follow a loss, so
--- a state without loans counts the same. It returns nil if decide.lua must update the loans first: a
--- loan with units is over, or one of several, or one was made by a clock that was ahead, or they are of
--- another epoch than epoch, the beginning of its text; nil: any.
+-- first of them are written off: never if none are lent; and the loans that are left: '' if none is,
+-- nodes may borrow again, and the epoch does not follow a loss, so a state without loans counts the same.
+-- It returns nil if decide.lua must update the loans first: units are to be written off, or a loan was
+-- made by a clock that was ahead, or they are of another epoch than epoch, the beginning of its text;
+-- nil: any.
 local function lent_units(loans, now, epoch, lost)
   local called, start = string.match(loans, '^~%d+ (%d+)()')
   if not called or epoch and string.find(loans, epoch, 2, true) ~= 2 then
     return nil
   end
-  local sum, first, over = 0, nil, false
+  local sum, first, left = 0, nil, start
   local lent, at, rest = string.match(loans, '^ %d+ %d+ (%d+) %d+ (%d+)()', start)
   while lent do
     at = at + 2500000
-    if at > now + 7500000 or at <= now and lent ~= '0' then
+    if at > now + 7500000 or at <= now and (lent ~= '0' or first) then
       return nil
     elseif at > now then
       sum, first = sum + lent, first or at
     else
-      over = true
+      left = rest
     end
     lent, at, rest = string.match(loans, '^ %d+ %d+ (%d+) %d+ (%d+)()', rest)
   end
-  local idle = not first and not lost and tonumber(called) <= now
-  if over and not idle then
-    return nil
+  if not first and not lost and tonumber(called) <= now then
+    loans = ''
+  elseif left > start then
+    loans = string.sub(loans, 1, start - 1) .. string.sub(loans, left)
   end
-  return sum, sum > 0 and first or math.huge, idle
+  return sum, sum > 0 and first or math.huge, loans
 end

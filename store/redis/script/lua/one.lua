@@ -33,12 +33,9 @@ if value then
     if not t then
       return { now, -1 }
     end
-    local idle
-    t, lent, stay, idle = tonumber(t), lent_units(loans, now, epoch, lost)
+    t, lent, stay, loans = tonumber(t), lent_units(loans, now, epoch, lost)
     if not lent then
       return { now, -1 }
-    elseif idle then
-      loans = ''
     elseif lent > 0 then
       local requests, per = string.match(head, '^1%l (%d+) (%d+)')
       lent = lent * math.ceil(per / requests)

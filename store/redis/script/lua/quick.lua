@@ -88,14 +88,14 @@ end
 -- time at which the first is written off, and how much of a bucket does not refill until then.
 local function found_lent(value, head, place)
   local digits, loans = match(value, '^(%d+)(~.*)$', #head + 1)
-  local lent, stay, idle = nil, nil, nil
+  local lent, stay = nil, nil
   if digits then
-    lent, stay, idle = lent_units(loans, now, epoch, lost)
+    lent, stay, loans = lent_units(loans, now, epoch, lost)
   end
   local t = lent and tonumber(digits)
   if not t or t > 2 ^ 53 then
     return -1
-  elseif idle then
+  elseif loans == '' then
     return t
   elseif windows[place] then
     return t, { text = loans, was = t, stay = math.huge, used = -math.huge }
