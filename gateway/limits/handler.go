@@ -2,6 +2,7 @@ package limits
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -64,6 +65,7 @@ type Handler struct {
 	gate         *httplimit.Gate // nil: there is no service
 	err          error
 	site         route.Site
+	log          *slog.Logger
 	client       *client.Finder
 	queue        *queue.Queue // nil: there is none
 	statusesHere bool         // this handler serves the status resources of the queue
@@ -108,6 +110,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		h.serveStatus(w, r)
 		return nil
 	}
+	if record := queue.Delivered(r.Context()); record != nil && record.Domain == h.Domain && record.Route == earlyName && h.site.Name != earlyName {
+		return next.ServeHTTP(w, r) // its limits were asked for stint_early, which is not called again
+	}
 	return h.gate.Serve(w, r, next)
 }
 
@@ -141,6 +146,7 @@ func (h *Handler) provision(ctx caddy.Context, self caddyhttp.MiddlewareHandler,
 	if err != nil {
 		return err
 	}
+	h.log = ctx.Slogger()
 	h.addSite(server, self, clients, phase)
 	failures := &logging.FailureLog{Log: ctx.Slogger(), Event: "no decision", Hint: "see the store and the limit's on_store_failure"}
 	seen := outcomes{logged: server != nil && server.Logs != nil}

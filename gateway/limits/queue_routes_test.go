@@ -139,6 +139,22 @@ http://127.0.0.1:1PORT {
 		/orders FIRST
 		default 127.0.0.1:1
 	}
+	handle /early {
+		stint_early api
+		stint api
+		reverse_proxy FIRST
+	}
+	@headed {
+		path /headed
+		header X-Api-Key *
+	}
+	handle @headed {
+		stint api
+		reverse_proxy FIRST
+	}
+	handle /.stint/* {
+		stint api
+	}
 	handle_path /more/* {
 		@orders path /orders
 		route @orders {
@@ -171,19 +187,22 @@ http:
 `
 
 // Of two servers with one host an order goes to its own; of two routes that change the path, to the one that
-// both forms of the path come to; and what is before stint and sets placeholders has set them.
+// both forms of the path come to, or the only one for its path where a field is not stored; and what is before stint and sets placeholders has set them.
 func TestQueuePlaces(t *testing.T) {
 	first, second, other := newShop(t), newShop(t), testkit.Address(t)
 	g := newGateway(t, map[string]string{"rules.yaml": placesRules})
 	g.write("Caddyfile", strings.NewReplacer("127.0.0.1:1PORT", g.address, "127.0.0.1:2PORT", other,
 		"FIRST", first.Listener.Addr().String(), "SECOND", second.Listener.Addr().String()).Replace(placesSite))
 	g.run()
-	for url, to := range map[string]*shop{g.address + "/shop/orders": first, other + "/shop/orders": second} {
+	for url, to := range map[string]*shop{
+		g.address + "/shop/orders": first, g.address + "/early": first, g.address + "/headed": first, other + "/shop/orders": second,
+	} {
 		queued := ""
 		for n := 0; n < 20 && queued == ""; n++ {
 			body := fmt.Sprint(url, " ", n)
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+url, strings.NewReader(body))
 			testkit.Must(t, err)
+			r.Header.Set("X-Api-Key", "secret")
 			if g.do(r).status == http.StatusAccepted {
 				queued = body
 			}

@@ -26,7 +26,7 @@ func (r *Record) Request(ctx context.Context, s *Signer, now time.Time) (*http.R
 		return nil, fmt.Errorf("record %s: %w", r.ID, err)
 	}
 	u.Scheme, u.Host = r.Scheme, r.Host
-	request, err := http.NewRequestWithContext(context.WithValue(ctx, deliveringKey{}, r.ID), r.Method, u.String(), bytes.NewReader(r.Body))
+	request, err := http.NewRequestWithContext(context.WithValue(ctx, deliveringKey{}, r), r.Method, u.String(), bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", r.ID, err)
 	}

@@ -129,7 +129,13 @@ var errDelivering = errors.New("a request from the queue is not queued again")
 type deliveringKey struct{}
 
 // Delivering reports whether a worker sends this request. Such a request is never queued again.
-func Delivering(ctx context.Context) bool { return ctx.Value(deliveringKey{}) != nil }
+func Delivering(ctx context.Context) bool { return Delivered(ctx) != nil }
+
+// Delivered returns the record whose request a worker sends; nil for a request of a client.
+func Delivered(ctx context.Context) *Record {
+	record, _ := ctx.Value(deliveringKey{}).(*Record)
+	return record
+}
 
 // Accept stores a request and answers it with 202. It implements httplimit.Queue, which calls it only for
 // requests whose rule allows it.

@@ -112,16 +112,29 @@ func matches(sets caddyhttp.MatcherSets, r *http.Request) bool {
 	return ok && err == nil
 }
 
-// ofHost reports whether the place is for the host of a request, whatever else its routes match.
-func (p *place) ofHost(r *http.Request) bool {
+// fits reports whether the place is for the host, path and method of a request, whatever else its routes match:
+// that may be something which is not stored.
+func (p *place) fits(original, r *http.Request) bool {
 	return !slices.ContainsFunc(p.matchers, func(sets caddyhttp.MatcherSets) bool {
 		return len(sets) > 0 && !slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool {
 			return !slices.ContainsFunc(set, func(m any) bool {
-				host, is := m.(*caddyhttp.MatchHost)
-				return is && !host.Match(r)
+				switch m := m.(type) {
+				case *caddyhttp.MatchHost:
+					return !m.Match(r)
+				case *caddyhttp.MatchPath:
+					return !m.Match(r) && !m.Match(original)
+				case *caddyhttp.MatchMethod:
+					return !m.Match(r)
+				}
+				return false
 			})
 		})
 	})
+}
+
+// Found reports whether Deliver finds a handler of a server. It finds none inside named routes and error routes.
+func Found(server *caddyhttp.Server, handler caddyhttp.MiddlewareHandler) bool {
+	return find(server.Routes, handler, nothing) != nil
 }
 
 // nothing is behind the last handler of a terminal route. Like Caddy it answers with 200 and no body.
@@ -236,7 +249,7 @@ func answerOf(w http.ResponseWriter, err error) error {
 }
 
 // locate returns the handler for a record: that of its domain, directive and server to whose route its request
-// comes, as the client sent it or as it was when it was queued; else the only one for its host.
+// comes, as the client sent it or as it was when it was queued; else the only one for its host, path and method.
 func (s *Sites) locate(ctx context.Context, record *queue.Record, r *http.Request) (Site, *place) {
 	var known []Site
 	var places []*place
@@ -256,7 +269,7 @@ func (s *Sites) locate(ctx context.Context, record *queue.Record, r *http.Reques
 		if p.comes(original, queued) {
 			return known[i], p
 		}
-		if p.ofHost(queued) {
+		if p.fits(original, queued) {
 			if only >= 0 {
 				only = len(places)
 			} else {
