@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ type zone struct {
 	line    int
 	key     string
 	keyLine int
-	events  int
+	events  uint64
 	window  time.Duration
 	v4, v6  int // prefix lengths, 0: not set
 	matches []*node
@@ -97,8 +96,8 @@ var zoneWords = map[string]func(*zone, *node) (text, hint string){
 		return "", ""
 	},
 	"events": func(z *zone, n *node) (string, string) {
-		events, err := strconv.Atoi(n.word(1))
-		if err != nil || events < 1 || events > math.MaxUint32 {
+		events, err := strconv.ParseUint(n.word(1), 10, 32)
+		if err != nil || events < 1 {
 			return fmt.Sprintf("events %q is out of range", n.word(1)), "write a number from 1 to 4294967295"
 		}
 		z.events = events
