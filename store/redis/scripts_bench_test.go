@@ -27,8 +27,8 @@ func BenchmarkScripts(b *testing.B) {
 	testkit.Must(b, err)
 	const began = 1_767_225_500_000_000
 	_, run, _ := strings.Cut(server.Do("INFO", "server"), "run_id:")
-	server.Do("SET", "epoch", fmt.Sprint(began, " 0 ", run[:40]))
-	server.Do("SET", "process", fmt.Sprintf("%d 0 table: 0x%x", began, process))
+	server.Do("SET", "epoch", fmt.Sprint(int64(began), " 0 ", run[:40]))
+	server.Do("SET", "process", fmt.Sprintf("%d 0 table: 0x%x", int64(began), process))
 
 	const head, most = "1b 1000000 1000000 1000000|", 1_000_000
 	keys, heads := make([]string, 10), make([]string, 10)
