@@ -17,7 +17,7 @@ import (
 func TestBrokenUpstream(t *testing.T) {
 	t.Parallel()
 	broken := broken(t)
-	down := freeAddress(t)
+	down := testkit.Address(t)
 	site := fmt.Sprintf("%%s\n\treverse_proxy /down %s\n\treverse_proxy %s {\n\t\ttransport http {\n\t\t\tresponse_header_timeout 1s\n\t\t}\n\t}", down, broken)
 	seen := map[string]string{}
 	both(t, site, func(t *testing.T, g *gateway) {

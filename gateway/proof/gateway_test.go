@@ -100,7 +100,7 @@ type setup struct {
 func (s setup) start(t testing.TB) *gateway {
 	t.Helper()
 	dir := t.TempDir()
-	g := &gateway{http: freeAddress(t), https: freeAddress(t), log: new(buffer)}
+	g := &gateway{http: testkit.Address(t), https: testkit.Address(t), log: new(buffer)}
 	option := ""
 	if s.directives != "" {
 		option = fmt.Sprintf("stint {\n\t\trules %s/rules.yaml\n\t\tstore %s\n\t}", dir, s.store)
@@ -210,14 +210,6 @@ func (g *gateway) rss(t testing.TB) int64 {
 	}
 	t.Fatal("no VmRSS")
 	return 0
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func port(address string) string {

@@ -174,7 +174,7 @@ func nginxAt(t testing.TB, servers string) string {
 func runNginx(t testing.TB, processes, servers string) (address string, pid int) {
 	t.Helper()
 	dir := t.TempDir()
-	address = freeAddress(t)
+	address = testkit.Address(t)
 	testkit.Must(t, os.Chmod(dir, 0o755)) // for its workers
 	servers = strings.Replace(servers, "listen 80;", "listen "+address+";", 1)
 	config := fmt.Sprintf(`daemon off;
@@ -201,7 +201,7 @@ http {
 // runConverted starts stint-gateway with the Caddyfile and the rules of a section.
 func runConverted(t testing.TB, parts map[string]string) string {
 	t.Helper()
-	dir, address := t.TempDir(), freeAddress(t)
+	dir, address := t.TempDir(), testkit.Address(t)
 	caddyfile := strings.Replace(parts["caddyfile"], "\n:80 {", "\nhttp://:"+port(address)+" {\n\tbind 127.0.0.1", 1)
 	caddyfile = strings.Replace(caddyfile, "{\n", "{\n\tadmin off\n\tpersist_config off\n", 1)
 	for name, text := range map[string]string{"Caddyfile": caddyfile, "rules.yaml": parts["yaml"], "allow.txt": parts["text"]} {
