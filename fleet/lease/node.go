@@ -137,15 +137,11 @@ func result(call *stint.Call) *stint.Decision {
 	return &call.Results[0]
 }
 
-// busy is the count of [busyFilter] from which a key is busy. Keys with 5 takes a second at random times
-// reach 2*LeaseRate within a minute; lending would save nothing, and their takes would cost more.
-const busy = 3 * stint.LeaseRate
-
 // entry returns the entry of a take's key, nil if the key is not busy. It counts the take.
 func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	fp := n.keys.fingerprint(t)
 	e := n.keys.find(fp, t)
-	if e != nil || t.Cost == 0 || !t.Limit.ForStores().Lends() || n.busyFilter.count(fp, now) < busy {
+	if e != nil || t.Cost == 0 || !t.Limit.ForStores().Lends() || n.busyFilter.count(fp, now) < 2*stint.LeaseRate {
 		return e
 	}
 	e = newEntry(fp, t, now)
