@@ -34,9 +34,8 @@ func TestAccess(t *testing.T) {
 	at := s.log.size()
 	write(t, file, "oncall read "+two+"\n")
 	at = s.log.await(t, at, "callers of admin loaded", "callers=1")
-	if a, b := ask(first), ask(second); a != 401 || b != 200 {
-		t.Errorf("%d %d after the change", a, b)
-	}
+	// The first file may be read once more before, if its own change is noticed only now.
+	testkit.Until(t, "the new caller is known, and the old one no more", func() bool { return ask(first) == 401 && ask(second) == 200 })
 	write(t, file, "oncall boss "+one+"\n")
 	s.log.await(t, at, "level=ERROR", "callers of admin refused: keeping the old ones", "access:1", "hint=")
 	if a, b := ask(first), ask(second); a != 401 || b != 200 {
