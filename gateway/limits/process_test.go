@@ -14,31 +14,19 @@ import (
 	"testing"
 	"time"
 
+	"stint/gateway/gatewaytest/binary"
 	"stint/internal/testkit"
 	"stint/internal/text"
 )
 
 var long = flag.Bool("limits.long", false, "1,000 reloads under load")
 
-// binary is the path of stint-gateway, built once for all tests.
-var binary string
+// program is the path of stint-gateway, built once for all tests.
+var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "stint-gateway")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		binary = filepath.Join(dir, "stint-gateway")
-		if out, err := exec.Command("go", "build", "-o", binary, "stint/gateway/cmd/stint-gateway").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
+	os.Exit(binary.Main(m, &program))
 }
 
 // A gateway is a process of stint-gateway with a folder of its own.
@@ -84,7 +72,7 @@ func (g *gateway) write(name, content string) {
 
 // command returns a command of the binary in the folder of the gateway.
 func (g *gateway) command(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(g.t.Context(), binary, args...)
+	cmd := exec.CommandContext(g.t.Context(), program, args...)
 	cmd.Dir = g.dir
 	cmd.Env = append(os.Environ(), "HOME="+g.dir, "XDG_DATA_HOME="+g.dir, "XDG_CONFIG_HOME="+g.dir)
 	return cmd

@@ -18,7 +18,7 @@ func TestConvertCommand(t *testing.T) {
 	testkit.Must(t, err)
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "Caddyfile"), text, 0o600))
 	command := func(args ...string) (string, error) {
-		cmd := exec.Command(binary, args...)
+		cmd := exec.Command(program, args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 		out, err := cmd.CombinedOutput()

@@ -15,35 +15,23 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"stint/gateway/gatewaytest/binary"
 	"stint/internal/testkit"
+	"stint/internal/text"
 )
 
 var long = flag.Bool("proof.long", false, "streams of a minute, an upload of 2 GiB")
 
-// binary is the path of stint-gateway, built once for all tests.
-var binary string
+// program is the path of stint-gateway, built once for all tests.
+var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "stint-gateway")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		binary = filepath.Join(dir, "stint-gateway")
-		if out, err := exec.Command("go", "build", "-o", binary, "stint/gateway/cmd/stint-gateway").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
+	os.Exit(binary.Main(m, &program))
 }
 
 // A gateway is a running process of stint-gateway.
@@ -51,7 +39,7 @@ type gateway struct {
 	http, https string // addresses
 	process     *os.Process
 	ended       chan struct{} // closed when the process ended
-	log         *buffer
+	log         *text.OutputBuffer
 	root        *x509.CertPool // of its internal authority
 	rootFile    string
 }
@@ -100,7 +88,7 @@ type setup struct {
 func (s setup) start(t testing.TB) *gateway {
 	t.Helper()
 	dir := t.TempDir()
-	g := &gateway{http: testkit.Address(t), https: testkit.Address(t), log: new(buffer)}
+	g := &gateway{http: testkit.Address(t), https: testkit.Address(t), log: new(text.OutputBuffer)}
 	option := ""
 	if s.directives != "" {
 		option = fmt.Sprintf("stint {\n\t\trules %s/rules.yaml\n\t\tstore %s\n\t}", dir, s.store)
@@ -125,7 +113,7 @@ http://localhost:%[2]s, https://localhost:%[3]s {
 	path := filepath.Join(dir, "Caddyfile")
 	testkit.Must(t, os.WriteFile(path, []byte(file), 0o600))
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(s.rules), 0o600))
-	cmd := exec.Command(binary, "run", "--config", path)
+	cmd := exec.Command(program, "run", "--config", path)
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	cmd.Stdout, cmd.Stderr = g.log, g.log
 	testkit.Must(t, cmd.Start())
@@ -217,33 +205,15 @@ func port(address string) string {
 	return p
 }
 
-// A buffer is the output of a process.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // exchange writes raw bytes to a connection and returns everything that comes back until the other
 // side closes it or says nothing for a second.
-func exchange(t testing.TB, address, text string) string {
+func exchange(t testing.TB, address, raw string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
 	testkit.Must(t, err)
 	defer c.Close()
 	testkit.Must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
-	_, _ = io.WriteString(c, text) // the server may close early
+	_, _ = io.WriteString(c, raw) // the server may close early
 	var all bytes.Buffer
 	r := bufio.NewReader(c)
 	for {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"stint/internal/testkit"
+	"stint/internal/text"
 )
 
 // A call is one request to both servers.
@@ -207,7 +208,7 @@ func runConverted(t testing.TB, parts map[string]string) string {
 	for name, text := range map[string]string{"Caddyfile": caddyfile, "rules.yaml": parts["yaml"], "allow.txt": parts["text"]} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	cmd := exec.Command(binary, "run", "--config", "Caddyfile")
+	cmd := exec.Command(program, "run", "--config", "Caddyfile")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	await(t, address, run(t, cmd, caddyfile))
@@ -217,7 +218,7 @@ func runConverted(t testing.TB, parts map[string]string) string {
 // run starts a process that ends with the test. The channel is closed when it has ended.
 func run(t testing.TB, cmd *exec.Cmd, config string) (ended <-chan struct{}) {
 	t.Helper()
-	log := new(buffer)
+	log := new(text.OutputBuffer)
 	cmd.Stdout, cmd.Stderr = log, log
 	if cmd.Args[0] == "nginx" && cmd.Err != nil {
 		testkit.SkipOrFail(t, "no nginx in the path; make deps installs it")
