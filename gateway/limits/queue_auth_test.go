@@ -78,8 +78,7 @@ func TestQueueRevokedKey(t *testing.T) {
 	if !strings.Contains(state, "the key is not valid any more") {
 		t.Errorf("the reason: %s", state)
 	}
-	testkit.Until(t, "the other order arrives", func() bool { return len(upstream.got("good")) == 1 })
-	if a := g.get(kept.header.Get("Location"), "X-Api-Key", good.Key); a.status != http.StatusCreated {
+	if a := g.outcome(kept.header.Get("Location"), "X-Api-Key", good.Key); a.status != http.StatusCreated || len(upstream.got("good")) != 1 {
 		t.Errorf("the status of the other order: %d %s", a.status, a.body)
 	}
 	if a := g.get(lost.header.Get("Location"), "X-Api-Key", bad.Key); a.status != http.StatusUnauthorized {
@@ -120,12 +119,7 @@ http://ADDRESS {
 	if a := g.doFrom("127.0.0.2", r); a.status != http.StatusNotFound {
 		t.Errorf("for another address: %d", a.status)
 	}
-	var a reply
-	testkit.Until(t, "the order has an outcome", func() bool {
-		a = g.get(path)
-		return a.status != http.StatusAccepted
-	})
-	if a.status != http.StatusCreated || len(upstream.got("second")) != 1 {
+	if a := g.outcome(path); a.status != http.StatusCreated || len(upstream.got("second")) != 1 {
 		t.Errorf("the outcome: %d %s", a.status, a.body)
 	}
 	if strings.Contains(g.log.String(), "without the name of their client") {

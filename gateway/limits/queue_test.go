@@ -126,11 +126,14 @@ func (g *gateway) order(user, body string) reply {
 	return g.do(r)
 }
 
+// fromAnn are the header fields of an order's client.
+var fromAnn = []string{":user", "ann:secret"}
+
 // outcome waits until a status resource has another state than waiting.
-func (g *gateway) outcome(user, path string) (r reply) {
+func (g *gateway) outcome(path string, fields ...string) (r reply) {
 	g.t.Helper()
 	testkit.Until(g.t, "the order has an outcome", func() bool {
-		r = g.get(path, ":user", user+":secret")
+		r = g.get(path, fields...)
 		state := r.header.Get("Stint-Queue-State")
 		return state != "waiting" && state != "claimed"
 	})
@@ -163,7 +166,7 @@ func TestQueue(t *testing.T) {
 			if r := g.get(path); r.status != http.StatusUnauthorized {
 				t.Errorf("nobody: %d %s", r.status, r.body)
 			}
-			r := g.outcome("ann", path)
+			r := g.outcome(path, fromAnn...)
 			if r.status != http.StatusCreated || !strings.HasSuffix(r.body, ": second") || r.header.Get("X-Shop") != "yes" || r.header.Get("Set-Cookie") != "" {
 				t.Errorf("the outcome: %d %v %s", r.status, r.header, r.body)
 			}
@@ -214,7 +217,7 @@ func TestQueueCommand(t *testing.T) {
 	g.order("ann", "first")
 	path := g.order("ann", "second").header.Get("Location")
 	id := strings.TrimPrefix(path, "/.stint/queue/")
-	if r := g.outcome("ann", path); r.status != http.StatusServiceUnavailable || r.header.Get("Stint-Queue-State") != "dead" {
+	if r := g.outcome(path, fromAnn...); r.status != http.StatusServiceUnavailable || r.header.Get("Stint-Queue-State") != "dead" {
 		t.Fatalf("after three tries: %d %v", r.status, r.header)
 	}
 	run := func(args ...string) string {
@@ -235,7 +238,7 @@ func TestQueueCommand(t *testing.T) {
 	upstream.status = 0
 	upstream.mu.Unlock()
 	run("retry", id)
-	if r := g.outcome("ann", path); r.status != http.StatusCreated {
+	if r := g.outcome(path, fromAnn...); r.status != http.StatusCreated {
 		t.Errorf("after the retry: %d %s", r.status, r.body)
 	}
 	run("drop", id)
@@ -266,7 +269,7 @@ func TestQueueKilled(t *testing.T) {
 		testkit.Until(t, body+" arrives", func() bool { return len(upstream.got(body)) > 0 })
 	}
 	for _, path := range paths {
-		if r := g.outcome("ann", path); r.status != http.StatusCreated {
+		if r := g.outcome(path, fromAnn...); r.status != http.StatusCreated {
 			t.Errorf("%s: %d", path, r.status)
 		}
 	}
@@ -285,7 +288,7 @@ func TestQueueReloaded(t *testing.T) {
 	if out, err := g.reload(); err != nil {
 		t.Fatal(out)
 	}
-	if r := g.outcome("ann", path); r.status != http.StatusCreated || len(after.got("second")) != 1 {
+	if r := g.outcome(path, fromAnn...); r.status != http.StatusCreated || len(after.got("second")) != 1 {
 		t.Errorf("after the reload: %d %s", r.status, r.body)
 	}
 	g.write("Caddyfile", strings.Replace(text, "workers 4", "workers no", 1))
@@ -296,7 +299,7 @@ func TestQueueReloaded(t *testing.T) {
 	for n := 0; r.status != http.StatusAccepted && n < 20; n++ {
 		r = g.order("ann", "third")
 	}
-	if r := g.outcome("ann", r.header.Get("Location")); r.status != http.StatusCreated {
+	if r := g.outcome(r.header.Get("Location"), fromAnn...); r.status != http.StatusCreated {
 		t.Errorf("after the refused reload: %d %s", r.status, r.body)
 	}
 }
