@@ -5,17 +5,15 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"stint/app/settings"
+	"stint/app/stores"
 	"stint/internal/config"
 	"stint/internal/logging"
-	"stint/internal/system"
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
 	"stint/records"
-	"stint/rule"
 	"stint/rule/catalog/book"
 	"stint/rule/rulefile"
 	"stint/server/access"
@@ -25,18 +23,12 @@ import (
 	"stint/telemetry"
 )
 
-// sweepEvery is the time between two sweeps of expired keys from memory.
-const sweepEvery = 5 * time.Second
-
 // App is one service: listeners, rules and a store. Call New, Start and Stop in this order, each
 // once; Run starts, waits and stops. All methods are safe for concurrent use.
 type App struct {
 	config     settings.Config
 	log        *slog.Logger
-	stores     stores
-	state      string             // path of the state file, with links resolved
-	secret     *rule.KeySecret    // hashes values in keys; nil: they use the plain SHA-256
-	newSecret  settings.NewSecret // to write beside the state file
+	stores     *stores.Stores
 	limiter    *limiter.Limiter
 	rls        *rls.Handler
 	metrics    *telemetry.Metrics
@@ -93,29 +85,16 @@ func New(config settings.Config) (*App, error) {
 	if err = a.openAccess(); err != nil {
 		return nil, err
 	}
-	if err = a.openStore(); err != nil {
-		a.stores.close()
-		return nil, err
-	}
-	secret, made, err := config.Secret(a.state)
+	a.stores, err = stores.Open(stores.Options{Config: &a.config, Log: a.log, OnAlone: a.readyChanged, OnFailure: a.failService})
 	if err != nil {
-		a.stores.close()
-		return nil, err
-	}
-	a.newSecret = made
-	if secret != nil {
-		a.secret = rule.NewKeySecret(secret)
-	}
-	if err = a.openGossip(); err != nil {
-		a.stores.close()
 		return nil, err
 	}
 	if a.book, err = config.LoadCatalog(); err != nil {
-		a.stores.close()
+		a.stores.Close()
 		return nil, err
 	}
 	if err = a.openRecords(); err != nil {
-		a.stores.close()
+		a.stores.Close()
 		a.closeBook()
 		a.closeRecords()
 		return nil, err
@@ -123,35 +102,25 @@ func New(config settings.Config) (*App, error) {
 	a.metrics = a.registry()
 	a.metrics.Built(Version())
 	a.openClients()
-	a.metrics.Store(a.stores.stats)
-	if len(a.stores.servers) > 0 {
-		a.metrics.Shared(a.stores.sharedStats)
-		a.metrics.Leases(a.stores.leaseStats)
-		a.metrics.LeaseRules(a.stores.leaseRules)
-		a.metrics.Eventual(a.stores.eventualStats)
-	}
-	if len(a.stores.servers) > 0 && config.RememberRefusals {
-		a.metrics.Refusals(a.stores.refusalStats)
-	}
-	a.metrics.Gossip(a.stores.gossipStats)
+	a.stores.Register(a.metrics)
 	a.metrics.Load(a.gauges.Load)
 	a.metrics.Catalog(a.catalogStats)
 	if a.records != nil {
 		a.metrics.Records(a.recordsStats)
 	}
-	a.limiter = limiter.New(a.stores.chain(), table, limiter.Options{
-		Secret: a.secret, Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(), Records: a.limiterRecords(),
+	a.limiter = limiter.New(a.stores.Chain(), table, limiter.Options{
+		Secret: a.stores.Secret(), Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(), Records: a.limiterRecords(),
 		DenyUnmatched: config.DeniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.DeniesUnmatched()}).Report,
 	})
 	a.metrics.Lines(a.limiter.Lines().Stats)
 	a.rls = rls.New(a.limiter, config.RLS.Options(config.EnvoyEnv))
 	a.keys = rulefile.NewKeySets(rulefile.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})
 	a.rules.generation.Store(1)
-	a.announceRules(table)()
+	a.stores.Announce(table)()
 	a.reloaded(table)
 	if err = a.loadCerts(); err != nil {
 		a.keys.Close()
-		a.stores.close()
+		a.stores.Close()
 		a.closeBook()
 		a.closeRecords()
 		return nil, err
@@ -185,44 +154,26 @@ func (a *App) addListeners() {
 // ctx bounds only the start.
 func (a *App) Start(ctx context.Context) error {
 	a.logStart()
-	a.lookAll(ctx)
+	a.stores.Look(ctx)
 	a.keys.Use(a.limiter.Table())
 	err := a.startError()
 	if err == nil {
-		err = a.keepSecret()
+		err = a.stores.KeepSecret()
 	}
 	if err == nil {
 		err = a.open(ctx)
 	}
 	if err != nil {
 		a.keys.Close()
-		a.stores.close()
+		a.stores.Close()
 		a.closeBook()
 		a.closeRecords()
 		return err
 	}
-	a.loadShares()
+	a.stores.LoadShares()
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
-	a.group.Go(func() { a.stores.gossip.Run(background) })
-	a.group.Go(func() { system.Every(background, sweepEvery, a.stores.memory.Sweep) })
-	for _, s := range a.stores.servers {
-		a.group.Go(func() { system.Every(background, lookEvery, func() { a.look(background, s) }) })
-		if s.denials != nil {
-			a.group.Go(func() { s.denials.Run(background) })
-		}
-		a.group.Go(func() { s.leases.Run(background) })
-		a.group.Go(func() { s.shares.Run(background) })
-		a.group.Go(func() {
-			s.eventual.Run(background)
-			if keys, units := s.eventual.Unsent(); keys > 0 {
-				a.log.Warn("could not report all usage of eventual limits to the store; it may be admitted once more", "store", s.name, "keys", keys, "units", units)
-			}
-		})
-	}
-	if a.config.State != "" && a.config.StateInterval > 0 && len(a.stores.servers) == 0 {
-		a.group.Go(func() { system.Every(background, a.config.StateInterval, func() { a.save(slog.LevelDebug) }) })
-	}
+	a.stores.Run(background, &a.group)
 	a.group.Go(func() { a.runRetries(background) })
 	a.watch(background)
 	a.watchCerts(background)
@@ -247,7 +198,7 @@ func (a *App) Start(ctx context.Context) error {
 
 // open opens gossip and the listeners, all or nothing.
 func (a *App) open(ctx context.Context) error {
-	if err := a.startGossip(ctx); err != nil {
+	if err := a.stores.StartGossip(ctx); err != nil {
 		return err
 	}
 	for i, l := range a.listeners {
@@ -255,13 +206,29 @@ func (a *App) open(ctx context.Context) error {
 			for _, opened := range a.listeners[:i] {
 				opened.net.Close()
 			}
-			if a.stores.members != nil {
-				a.stores.members.Close()
-			}
+			a.stores.Leave()
 			return err
 		}
 	}
 	return nil
+}
+
+// failService ends the service, or prevents its start.
+func (a *App) failService(err error) {
+	select {
+	case a.failed <- err:
+	default: // the service ends already
+	}
+}
+
+// startError returns why the service must not start, nil if it may.
+func (a *App) startError() error {
+	select {
+	case err := <-a.failed:
+		return err
+	default:
+		return nil
+	}
 }
 
 // logStart logs the rules, warnings about the configuration, and settings that have no effect.

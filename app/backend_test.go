@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stint/app/settings"
+	"stint/app/stores"
 	"stint/internal/testkit"
 )
 
@@ -241,8 +242,8 @@ func TestReplicaKilled(t *testing.T) {
 	for _, replica := range cluster.Nodes[3:5] {
 		replica.Stop()
 	}
-	end := time.After(lookEvery/2 + halved(2*lookEvery))
-	tick := time.NewTicker(lookEvery / 10)
+	end := time.After(stores.LookEvery/2 + halved(2*stores.LookEvery))
+	tick := time.NewTicker(stores.LookEvery / 10)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		if body := s.ask(t, fmt.Sprintf("user=%d", n)); strings.Contains(body, `"degraded":true`) {
@@ -277,7 +278,7 @@ func TestStoreEmptied(t *testing.T) {
 		began := time.Now()
 		server.Do("FLUSHALL")
 		testkit.Until(t, "it is noticed", func() bool { return s.metric("stint_store_lost_total") == float64(n) })
-		if took := time.Since(began); took > 5*lookEvery {
+		if took := time.Since(began); took > 5*stores.LookEvery {
 			t.Errorf("noticed after %v", took)
 		}
 	}
@@ -354,7 +355,7 @@ descriptors:
 	for _, by := range []string{"DEL", "FLUSHALL"} {
 		last := int64(-1)
 		testkit.Until(t, "the key is used up", func() bool {
-			<-time.After(lookEvery) // nothing passes in this time
+			<-time.After(stores.LookEvery) // nothing passes in this time
 			before := last
 			last = passed.Load()
 			return last == before

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -38,14 +37,10 @@ func (a *App) shutdown(ctx context.Context) {
 	}
 	a.keys.Close()
 	a.group.Wait()
-	if a.cancel != nil && a.config.State != "" { // no decision runs any more
-		if len(a.stores.servers) > 0 {
-			a.saveShares()
-		} else {
-			a.save(slog.LevelInfo)
-		}
+	if a.cancel != nil {
+		a.stores.Save() // no decision runs any more
 	}
-	a.stores.close()
+	a.stores.Close()
 	a.closeBook()
 	a.closeRecords()
 	a.phase.Store(stopped)

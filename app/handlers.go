@@ -62,8 +62,8 @@ func (a *App) adminHandler() http.Handler {
 	if a.config.AdminAccess != "" {
 		options.Access = a.access.Load
 	}
-	if len(a.stores.servers) > 0 {
-		options.Leases = a.leases
+	if a.stores.OnNetwork() {
+		options.Leases = a.stores.Leases
 	}
 	return httpapi.NewAdmin(a.limiter, options)
 }
@@ -74,7 +74,7 @@ func (a *App) status() httpapi.Status {
 	switch phase := a.phase.Load(); {
 	case phase != running:
 		s.Reason = phaseNames[phase]
-	case a.stores.alone():
+	case a.stores.Alone():
 		s.Reason = "gossip: found no other node"
 	case a.lacksRecords():
 		s.Reason = "records: not read from Redis yet"
@@ -82,7 +82,7 @@ func (a *App) status() httpapi.Status {
 		s.Ready = true
 	}
 	s.Catalog = a.catalogStatus()
-	s.StoreError = a.stores.problem()
+	s.StoreError = a.stores.Problem()
 	if at, failure := a.rules.last(); failure != nil {
 		s.ReloadError = at.UTC().Format(time.RFC3339) + ": " + failure.Error()
 	}
@@ -91,7 +91,7 @@ func (a *App) status() httpapi.Status {
 
 // ready reports whether clients should send calls here.
 func (a *App) ready() bool {
-	return a.phase.Load() == running && !a.stores.alone() && !a.lacksRecords()
+	return a.phase.Load() == running && !a.stores.Alone() && !a.lacksRecords()
 }
 
 // readyChanged passes to the listeners whether clients should send calls. When the service has begun

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"stint/app/stores"
 	"stint/internal/jsonbody"
 	"stint/internal/system"
 	"stint/records"
@@ -34,8 +35,8 @@ func (a *App) openRecords() error {
 			return c.RecordsError(err)
 		}
 		a.recordLog = log
-		path, setting = c.RecordsCopyPath(a.state)
-		options.Log, options.Node, options.LogHint, options.Logger = log, nodeName(), redisHint, a.log
+		path, setting = c.RecordsCopyPath(a.stores.State())
+		options.Log, options.Node, options.LogHint, options.Logger = log, nodeName(), stores.Hint, a.log
 	}
 	var rules *apirules.Rules
 	if len(c.Catalog) == 0 && c.CatalogDB == "" {

@@ -94,11 +94,11 @@ func (a *App) reloadLocked(why string, always bool) error {
 
 	// Nothing below can fail.
 	a.keys.Use(table)
-	announced := a.announceRules(table)
+	announced := a.stores.Announce(table)
 	a.limiter.Swap(table)
 	announced()
 	if !same {
-		a.stores.forget()
+		a.stores.Forget()
 	}
 	a.rules.generation.Add(1)
 	a.reloaded(table)
@@ -153,8 +153,7 @@ func (a *App) warn(table *rule.Table) {
 			a.log.Warn("likely mistake in the rules", "file", f.File, "line", f.Line, "finding", f.ID, "error", f.Text, "hint", f.Hint)
 		}
 	}
-	a.warnOfGossip(table)
-	a.warnOfSecret(table)
+	a.stores.Warn(table)
 }
 
 // faults returns the log attributes for each fault of err.

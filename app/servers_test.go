@@ -37,8 +37,8 @@ func TestServersSuite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(a.stores.close)
-			return a.stores.shared()
+			t.Cleanup(a.stores.Close)
+			return a.stores.Chain()
 		},
 		Scattered: true, Slow: true,
 	})

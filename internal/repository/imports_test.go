@@ -294,9 +294,9 @@ var layers = []layer{
 		"documents that the service hands out",
 	},
 	{
-		[]string{"app", "app/settings"},
+		[]string{"app", "app/settings", "app/stores"},
 		[]string{
-			".", "app/settings", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/apirules", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/apirules", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",

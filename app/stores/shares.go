@@ -1,4 +1,4 @@
-package app
+package stores
 
 import (
 	"context"
@@ -14,26 +14,26 @@ import (
 // announceTimeout bounds how long servers may take to accept the use of local shares that end.
 const announceTimeout = time.Second
 
-// announceRules passes the rules that will be used to all stores before a server: leases under
+// Announce passes the rules that will be used to all stores before a server: leases under
 // other rules are returned, and the use of local shares that end is debited. Until done is called
 // takes with local shares wait, so that no take is decided under both rules.
-func (a *App) announceRules(table *rule.Table) (done func()) {
+func (st *Stores) Announce(table *rule.Table) (done func()) {
 	terms := make([]*stint.Terms, 0, len(table.Rules()))
 	for _, r := range table.Rules() {
 		terms = append(terms, r.Terms)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), announceTimeout)
 	defer cancel()
-	ends := make([]func(), 0, 3*len(a.stores.servers)+1)
-	for _, s := range a.stores.servers {
+	ends := make([]func(), 0, 3*len(st.servers)+1)
+	for _, s := range st.servers {
 		ends = append(ends, s.shares.Pause(), s.eventual.Change(ctx, terms), s.leases.Change(ctx, terms))
 		if err := s.shares.Change(ctx, terms); err != nil {
-			a.log.Warn("could not debit the store for a local share that changed; this usage may be admitted once more", "store", s.name, "error", err)
+			st.log.Warn("could not debit the store for a local share that changed; this usage may be admitted once more", "store", s.name, "error", err)
 		}
 	}
-	end, err := a.stores.gossip.Change(ctx, terms)
+	end, err := st.gossip.Change(ctx, terms)
 	if err != nil {
-		a.log.Warn("could not debit the store for a rule that is no longer gossip; this usage may be admitted once more", "error", err)
+		st.log.Warn("could not debit the store for a rule that is no longer gossip; this usage may be admitted once more", "error", err)
 	}
 	ends = append(ends, end)
 	return func() {
@@ -43,9 +43,9 @@ func (a *App) announceRules(table *rule.Table) (done func()) {
 	}
 }
 
-// leases returns the store of a take's key, and what this process has of the key.
-func (a *App) leases(t *stint.Take) (httpapi.LeaseStore, httpapi.LocalLease) {
-	s := a.stores.server(t)
+// Leases returns the store of a take's key, and what this process has of the key.
+func (st *Stores) Leases(t *stint.Take) (httpapi.LeaseStore, httpapi.LocalLease) {
+	s := st.server(t)
 	here := httpapi.LocalLease{Node: s.leases.Node(), Units: s.leases.Held(t)}
 	if part, divided := s.shares.Share(t); divided {
 		here.Share, here.ShareRemaining = part.Limit, part.Remaining
@@ -54,17 +54,17 @@ func (a *App) leases(t *stint.Take) (httpapi.LeaseStore, httpapi.LocalLease) {
 }
 
 // server returns the server that has a take's key.
-func (s *stores) server(t *stint.Take) *server {
-	names := make([]string, len(s.servers))
-	for i, one := range s.servers {
+func (st *Stores) server(t *stint.Take) *server {
+	names := make([]string, len(st.servers))
+	for i, one := range st.servers {
 		names[i] = one.name
 	}
-	return s.servers[servers.Pick(names, t.Place())]
+	return st.servers[servers.Pick(names, t.Place())]
 }
 
 // leaseRules returns the numbers of each leased rule on each server, for metrics.
-func (s *stores) leaseRules() (all []telemetry.LeaseRule) {
-	for _, one := range s.servers {
+func (st *Stores) leaseRules() (all []telemetry.LeaseRule) {
+	for _, one := range st.servers {
 		for _, r := range one.leases.Rules() {
 			all = append(all, telemetry.LeaseRule{
 				Domain: r.Domain, Rule: r.Rule, Held: r.Held, Idle: r.Idle, Asks: r.Asks, Reported: r.Reported, Lent: r.Lent, Returned: r.Returned,

@@ -1,4 +1,4 @@
-package app
+package stores
 
 import (
 	"cmp"
@@ -18,50 +18,50 @@ func (s *server) backend(number int) logging.StoreServer {
 }
 
 // serverFails stores what is wrong with a Redis server, and logs it once.
-func (a *App) serverFails(s *server, of logging.StoreServer, err error) {
+func (st *Stores) serverFails(s *server, of logging.StoreServer, err error) {
 	switch first := s.backends.Fails(of, err.Error()); {
 	case first && of.Name != "":
-		a.log.Error("a server of the store cannot be used; limits whose keys it has follow their on_store_failure",
-			"store", s.name, "server", of.Name, "error", err, "hint", redisHint(err))
+		st.log.Error("a server of the store cannot be used; limits whose keys it has follow their on_store_failure",
+			"store", s.name, "server", of.Name, "error", err, "hint", Hint(err))
 	case first:
-		a.log.Error("the store cannot be used; each rule follows its on_store_failure",
-			"store", s.name, "error", err, "hint", redisHint(err))
+		st.log.Error("the store cannot be used; each rule follows its on_store_failure",
+			"store", s.name, "error", err, "hint", Hint(err))
 	}
 }
 
 // isBack logs that a Redis server works again, or no longer holds keys.
-func (a *App) isBack(s *server, of logging.StoreServer, holds bool) {
+func (st *Stores) isBack(s *server, of logging.StoreServer, holds bool) {
 	switch {
 	case of.Name == "":
-		a.log.Info("the store is back", "store", s.name)
+		st.log.Info("the store is back", "store", s.name)
 	case holds:
-		a.log.Info("the server is back", "store", s.name, "server", of.Name)
+		st.log.Info("the server is back", "store", s.name, "server", of.Name)
 	default:
-		a.log.Info("the server no longer holds keys of the store", "store", s.name, "server", of.Name)
+		st.log.Info("the server no longer holds keys of the store", "store", s.name, "server", of.Name)
 	}
 }
 
 // lookEach handles the checks of a store's Redis servers. It reports whether some work, whether it
 // has logged that one is back, and returns the guard's status just before that.
-func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (usable, back bool, status guard.Status) {
+func (st *Stores) lookEach(ctx context.Context, s *server, looked []redis.Server) (usable, back bool, status guard.Status) {
 	present := make([]logging.StoreServer, len(looked))
 	for i, one := range looked {
 		present[i] = logging.StoreServer{Number: one.Number, Name: one.Name}
 	}
 	if present[0].Number != logging.AllServers {
 		for _, gone := range s.backends.Present(present) {
-			a.isBack(s, gone, false)
+			st.isBack(s, gone, false)
 			back = true
 		}
 	}
 	var well []logging.StoreServer
 	for i, one := range looked {
 		if one.Err != nil {
-			a.serverFails(s, present[i], one.Err)
+			st.serverFails(s, present[i], one.Err)
 			continue
 		}
 		if one.Lost {
-			a.countsLost(s, present[i])
+			st.countsLost(s, present[i])
 		}
 		if !s.try(ctx, present[i], one.Place) {
 			well = append(well, present[i])
@@ -70,7 +70,7 @@ func (a *App) lookEach(ctx context.Context, s *server, looked []redis.Server) (u
 	status = s.guarded.Status() // the next check reports calls that fail from here on
 	for _, of := range well {
 		if s.backends.Well(of) {
-			a.isBack(s, of, true)
+			st.isBack(s, of, true)
 			back = true
 		}
 	}
@@ -89,14 +89,14 @@ func (s *server) try(ctx context.Context, of logging.StoreServer, place stint.Ke
 }
 
 // countsLost handles a Redis server that may have lost counts, and drops the cached denials.
-func (a *App) countsLost(s *server, of logging.StoreServer) {
+func (st *Stores) countsLost(s *server, of logging.StoreServer) {
 	s.lost.Add(1)
 	if s.denials != nil {
 		s.denials.Drop()
 	}
 	s.compared.Store(false)
 	leases := s.leases.Stats()
-	a.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",
+	st.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",
 		"store", s.name, "server", cmp.Or(of.Name, s.name), "leased_keys", leases.Keys, "leased_units", leases.Held, "hint", "see docs/redis-operation.md for what may pass because of it")
 }
 
@@ -108,8 +108,8 @@ func (s *server) serverStats() (all []telemetry.ServerStats) {
 	return all
 }
 
-// redisHint returns what to do about an error of the store.
-func redisHint(err error) string {
+// Hint returns what to do about an error of the store.
+func Hint(err error) string {
 	if problem, ok := errors.AsType[*redis.Error](err); ok {
 		return problem.Hint
 	}

@@ -1,4 +1,4 @@
-package app
+package stores
 
 import (
 	"stint"
@@ -14,18 +14,18 @@ import (
 // next one. docs/architecture.md shows which takes pass through which.
 
 // openServer opens the server at a URL, and builds the stores before it.
-func (a *App) openServer(s *server, url string) (err error) {
-	c := &a.config
+func (st *Stores) openServer(s *server, url string) (err error) {
+	c := st.config
 	s.shared, err = redis.Open(url, redis.Options{Namespace: c.Namespace})
 	if err != nil {
 		return err
 	}
 	s.guarded = guard.New(s.shared, guard.Options{
-		Timeout: c.StoreTimeout, Local: a.stores.memory, Server: s.shared.Server, OnChange: func(now guard.Status) { a.serverChanged(s, now) },
+		Timeout: c.StoreTimeout, Local: st.memory, Server: s.shared.Server, OnChange: func(now guard.Status) { st.serverChanged(s, now) },
 	})
 	s.eventual = eventual.New(s.guarded, eventual.Options{Interval: c.SyncInterval, Budget: c.Memory, Part: s.shared.Part})
 	if c.RememberRefusals {
-		s.denials = a.remember(s)
+		s.denials = st.remember(s)
 	}
 	s.leases = lease.New(s.strict(), lease.Options{Part: s.shared.Part})
 	s.shares = quota.New(s.leases, quota.Options{})
@@ -46,22 +46,15 @@ func (s *server) routes() router.Stores {
 }
 
 // routes returns the stores of the process's router, without gossip.
-func (s *stores) routes() router.Stores {
+func (st *Stores) routes() router.Stores {
 	switch {
-	case s.placed != nil:
-		return router.Stores{Asks: s.placed}
-	case len(s.servers) > 0:
-		return s.servers[0].routes()
+	case st.placed != nil:
+		return router.Stores{Asks: st.placed}
+	case len(st.servers) > 0:
+		return st.servers[0].routes()
 	}
-	return router.Stores{Asks: s.memory}
+	return router.Stores{Asks: st.memory}
 }
 
 // shared returns the chain without gossip.
-func (s *stores) shared() stint.Store { return router.New(s.routes()) }
-
-// chain returns the whole chain.
-func (s *stores) chain() stint.Store {
-	routes := s.routes()
-	routes.Gossip = s.gossip
-	return router.New(routes)
-}
+func (st *Stores) shared() stint.Store { return router.New(st.routes()) }

@@ -1,4 +1,4 @@
-package app
+package stores
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// lookEvery is the time between two checks of a server on the network.
-	lookEvery = time.Second
+	// LookEvery is the time between two checks of a server on the network.
+	LookEvery = time.Second
 
 	// lookTimeout bounds a check, including the first connection.
 	lookTimeout = time.Second
@@ -59,42 +59,42 @@ type serverState struct {
 // serverChanged handles a change of the guard's breaker: rules decide without the server, or use it
 // again. It does not log that the server is back: look does, so that a server which comes and goes
 // many times a second does not fill the log.
-func (a *App) serverChanged(s *server, now guard.Status) {
+func (st *Stores) serverChanged(s *server, now guard.Status) {
 	if now.Away {
-		a.serverFails(s, s.backend(now.Server), now.Err)
+		st.serverFails(s, s.backend(now.Server), now.Err)
 		return
 	}
 	s.backends.Answers(s.backend(now.Server))
 }
 
-// lookAll checks all servers for the first time. It stores the namespace secret in none before it
+// Look checks all servers for the first time. It stores the namespace secret in none before it
 // has compared it with all: a node that must not start changes nothing.
-func (a *App) lookAll(ctx context.Context) {
-	found := make([]bool, len(a.stores.servers))
+func (st *Stores) Look(ctx context.Context) {
+	found := make([]bool, len(st.servers))
 	each := func(do func(i int, s *server)) {
 		var all sync.WaitGroup
-		for i, s := range a.stores.servers {
+		for i, s := range st.servers {
 			all.Go(func() { do(i, s) })
 		}
 		all.Wait()
 	}
-	each(func(i int, s *server) { found[i] = a.lookAt(ctx, s) })
+	each(func(i int, s *server) { found[i] = st.lookAt(ctx, s) })
 	for _, keep := range []bool{false, true} {
-		if len(a.failed) > 0 {
+		if st.refused.Load() {
 			return
 		}
 		each(func(i int, s *server) {
 			if found[i] {
-				a.checkSecret(ctx, s, keep)
+				st.checkSecret(ctx, s, keep)
 			}
 		})
 	}
 }
 
 // look checks a server again, and compares the namespace secret if that is due.
-func (a *App) look(ctx context.Context, s *server) {
-	if a.lookAt(ctx, s) {
-		a.checkSecret(ctx, s, true)
+func (st *Stores) look(ctx context.Context, s *server) {
+	if st.lookAt(ctx, s) {
+		st.checkSecret(ctx, s, true)
 	}
 }
 
@@ -102,17 +102,17 @@ func (a *App) look(ctx context.Context, s *server) {
 // whether it can decide. It logs that the server is back when the guard uses it too. The first time
 // it also checks the server's settings. It reports whether to compare the namespace secret, which
 // the server may have lost while it was away.
-func (a *App) lookAt(ctx context.Context, s *server) bool {
+func (st *Stores) lookAt(ctx context.Context, s *server) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	usable, back, status := a.lookEach(ctx, s, s.shared.Look(ctx, s.doubtful()))
+	usable, back, status := st.lookEach(ctx, s, s.shared.Look(ctx, s.doubtful()))
 	if !usable {
 		return false
 	}
 	if !s.seen.Swap(true) || back {
-		a.warnOfServer(ctx, s)
+		st.warnOfServer(ctx, s)
 	}
-	a.lookCalls(s, status, back)
+	st.lookCalls(s, status, back)
 	return back || !s.compared.Load()
 }
 
@@ -126,11 +126,11 @@ func (s *server) doubtful() bool {
 
 // lookCalls logs that some calls fail while the server decides others. It skips errors from before
 // the server was back, which are logged already.
-func (a *App) lookCalls(s *server, status guard.Status, back bool) {
+func (st *Stores) lookCalls(s *server, status guard.Status, back bool) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	begins, over := s.state.undecodable.Check(status.Undecodable, status.UndecodableErr)
-	a.logFaults(s, begins, over, status.UndecodableErr,
+	st.logFaults(s, begins, over, status.UndecodableErr,
 		"the state of a key cannot be read; its rule follows its on_store_failure, other rules are not affected",
 		"for a minute all states could be read")
 	s.state.failing = ""
@@ -141,29 +141,29 @@ func (a *App) lookCalls(s *server, status guard.Status, back bool) {
 		s.state.failing = status.Failed.Error()
 	}
 	begins, over = s.state.failed.Check(status.Errors, status.Failed)
-	a.logFaults(s, begins, over, status.Failed,
+	st.logFaults(s, begins, over, status.Failed,
 		"the store fails some calls; their rules follow their on_store_failure",
 		"the store has failed no call for a minute")
 }
 
 // logFaults logs that faults begin, or that they are over.
-func (a *App) logFaults(s *server, begins, over bool, fault error, beginning, end string) {
+func (st *Stores) logFaults(s *server, begins, over bool, fault error, beginning, end string) {
 	if begins {
-		a.log.Error(beginning, "store", s.name, "error", fault, "hint", redisHint(fault))
+		st.log.Error(beginning, "store", s.name, "error", fault, "hint", Hint(fault))
 	}
 	if over {
-		a.log.Info(end, "store", s.name)
+		st.log.Info(end, "store", s.name)
 	}
 }
 
 // warnOfServer logs settings of a server that are dangerous for limits.
-func (a *App) warnOfServer(ctx context.Context, s *server) {
+func (st *Stores) warnOfServer(ctx context.Context, s *server) {
 	warnings, err := s.shared.Warnings(ctx)
 	if err != nil {
-		a.log.Debug("cannot read the settings of the store", "store", s.name, "error", err)
+		st.log.Debug("cannot read the settings of the store", "store", s.name, "error", err)
 	}
 	for _, w := range warnings {
-		a.log.Warn("the store may forget limits", "error", w.Problem, "hint", w.Hint)
+		st.log.Warn("the store may forget limits", "error", w.Problem, "hint", w.Hint)
 	}
 }
 
@@ -181,12 +181,12 @@ func (s *server) problem() (text string) {
 	return text
 }
 
-// problem returns the problems of all servers for /readyz.
-func (s *stores) problem() string {
+// Problem returns the problems of all servers for /readyz; "" if there are none.
+func (st *Stores) Problem() string {
 	var all []string
-	for _, one := range s.servers {
+	for _, one := range st.servers {
 		problem := one.problem()
-		if problem != "" && len(s.servers) > 1 {
+		if problem != "" && len(st.servers) > 1 {
 			problem = one.name + ": " + problem
 		}
 		if problem != "" {
