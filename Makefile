@@ -23,14 +23,16 @@ run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
 
 demo: ## three nodes on one Redis with leases, load, one of them killed: does the limit hold?
-	go run ./examples/demo
+	go -C examples run ./demo
 
 gateway: ## start the gateway on https://127.0.0.1:8443 with a page, an upstream, a key and a list
 	scripts/gateway.sh
 
 test: deps fmt-check lint vet-systems unit race unit-servers fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
 
-check: fmt-check lint short ## format check, lint and short unit tests: before each commit
+# Tests wait for servers and clocks, so those of the examples run beside the others.
+check: fmt-check lint ## format check, lint and short unit tests: before each commit
+	$(MAKE) -j2 --output-sync=line short examples
 
 fmt: $(LINTER) ## format all Go files
 	$(LINTER) fmt
@@ -56,6 +58,7 @@ unit-servers: ## the tests of store/redis on Redis 6.2, the oldest that is serve
 
 race: ## unit tests under the race detector, with small numbers
 	go test -race -short $(GOTESTFLAGS) ./...
+	go -C examples test -race -short $(GOTESTFLAGS) ./...
 
 fuzz: ## fuzz each target for FUZZTIME (make fuzz FUZZTIME=5m)
 	scripts/fuzz.sh $(FUZZTIME)
@@ -78,17 +81,16 @@ bench-gateway: ## CPU time of a request through the gateway beside bare Caddy an
 
 bench-test: ## build the other modules and run their tests
 	$(EACH) --but-root go vet ./...
-	$(EACH) --but-root go test $(GOTESTFLAGS) ./...
+	$(EACH) --but-root go test -timeout 20m $(GOTESTFLAGS) ./...
 
 vet-systems: ## go vet for the other systems and widths that people build for
 	for system in windows/amd64 darwin/arm64 linux/386; do \
 		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(EACH) go vet ./...; \
 	done
 
-# In short form: unit runs the same tests in full.
+# In short form: bench-test runs the same tests in full.
 examples: ## compile and run the examples, and check their rule files
-	go vet ./examples/...
-	go test -short $(GOTESTFLAGS) ./examples/...
+	go -C examples test -short $(GOTESTFLAGS) ./...
 	go run ./cmd/stint check examples/rules/*.yaml examples/catalog/*
 
 test-api: ## run schemathesis with docs/openapi.yaml against a running server

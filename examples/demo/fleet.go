@@ -42,8 +42,8 @@ func startFleet(ctx context.Context, binary string) (*fleet, error) {
 	}
 	if binary == "" {
 		binary = filepath.Join(f.dir, "stint")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "stint/cmd/stint").CombinedOutput(); err != nil {
-			return f, fmt.Errorf("building the service: %w\n%s\nhint: run it in the folder of the repository", err, out)
+		if err := build(ctx, binary); err != nil {
+			return f, err
 		}
 	}
 	f.socket = filepath.Join(f.dir, "redis")
@@ -71,6 +71,20 @@ func startFleet(ctx context.Context, binary string) (*fleet, error) {
 		}
 	}
 	return f, nil
+}
+
+// build writes the service to the file binary. The module stint has the libraries of the service.
+func build(ctx context.Context, binary string) error {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "stint").Output()
+	if err != nil {
+		return fmt.Errorf("no module stint: %w\nhint: run it with make demo", err)
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/stint")
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the service: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // lookRedis finds the program of a server that nodes can share.

@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	if err := run(os.Stdout, "examples/rules/denial.yaml"); err != nil {
+	if err := run(os.Stdout, "rules/denial.yaml"); err != nil {
 		fmt.Fprintln(os.Stderr, "denial:", err)
 		os.Exit(1)
 	}

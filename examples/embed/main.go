@@ -17,7 +17,7 @@ import (
 
 func main() {
 	config := settings.Default()
-	config.Rules = []string{"examples/rules/demo.yaml"}
+	config.Rules = []string{"rules/demo.yaml"}
 	config.Demo = "demo"
 	config.LogFormat = "json"
 

@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Stdout, memory.New(memory.Options{}), "examples/rules/give.yaml"); err != nil {
+	if err := run(context.Background(), os.Stdout, memory.New(memory.Options{}), "rules/give.yaml"); err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
 	}

@@ -25,7 +25,7 @@ import (
 func main() {
 	s := &site{check: passwords(map[string]string{"ann": "correct horse", "bob": "battery staple"}), secret: make([]byte, sha256.Size)}
 	_, _ = rand.Read(s.secret) // it never fails; a real site keeps its secret over restarts
-	handler, err := s.handler(memory.New(memory.Options{}), "examples/rules/login.yaml")
+	handler, err := s.handler(memory.New(memory.Options{}), "rules/login.yaml")
 	if err != nil {
 		log.Fatal(err)
 	}

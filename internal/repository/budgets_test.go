@@ -83,7 +83,7 @@ func sizes(t *tree) []size {
 	return all
 }
 
-// packages returns the number of packages of the module, without those of benchmarks and tools.
+// packages returns the number of packages of the module, without those of the other modules.
 func (t *tree) packages() (n int) {
 	for _, p := range t.pkgs {
 		if p.module == "." {

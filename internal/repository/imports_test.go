@@ -302,12 +302,12 @@ var layers = []layer{
 		"app wires the service; commands and replay are not part of it",
 	},
 	{
-		[]string{"cmd/*", "examples/...", "docs/..."},
+		[]string{"cmd/*", "docs/..."},
 		[]string{
 			".", "rule", "rule/*", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "cmd/stint/*", "pace", "pace/*", "app", "app/settings", "internal/...",
 		},
-		"nothing imports a command or an example",
+		"nothing imports a command",
 	},
 }
 
@@ -350,6 +350,26 @@ func layerOf(dir string) (layer, bool) {
 		}
 	}
 	return layer{}, false
+}
+
+// openExamples reports programs of examples that import an internal package: Go refuses it to the
+// programs of others. The demo is no example of a program: it checks a fleet.
+func openExamples(t *tree) []fault {
+	var faults []fault
+	for _, p := range t.pkgs {
+		if p.module != "examples" || p.dir == "examples/demo" {
+			continue
+		}
+		for _, f := range p.sources() {
+			for _, spec := range f.ast.Imports {
+				if dir, ours := own(importPath(spec)); ours && below(dir, "internal") {
+					faults = append(faults, t.at(spec.Pos(), "imports %s: "+
+						"an example imports only what the program of its reader can import", importPath(spec)))
+				}
+			}
+		}
+	}
+	return faults
 }
 
 // rootForbids are imports that the root package must not have, with the reasons.

@@ -16,6 +16,7 @@ var rules = []struct {
 	{"package comments", packageComments},
 	{"import direction", importDirection},
 	{"root is pure", rootIsPure},
+	{"open examples", openExamples},
 	{"one home", oneHome},
 	{"light links", lightLinks},
 	{"front room", frontRoom},
@@ -160,6 +161,19 @@ var brokenRules = []struct {
 	{
 		"another module is free", "", "",
 		src{"bench/go.mod": "module stint/bench", "bench/a.go": "package bench\nimport (\n_ \"stint/app\"\n_ \"github.com/x/y\"\n)"},
+	},
+	{
+		"an example needs what others cannot import", "open examples", "examples/login/a.go:3: imports stint/internal/text",
+		src{"examples/go.mod": "module stint/examples", "examples/login/a.go": "package login\nimport _ \"stint/internal/text\""},
+	},
+	{
+		"what examples may import", "", "",
+		src{
+			"examples/go.mod":          "module stint/examples",
+			"examples/login/a.go":      "package login\nimport (\n_ \"stint/limiter\"\n_ \"stint/rule/rulefile\"\n)",
+			"examples/login/a_test.go": "package login\nimport _ \"stint/internal/testkit\"",
+			"examples/demo/a.go":       "package demo\nimport _ \"stint/internal/text\"",
+		},
 	},
 	{
 		"the root locks", "root is pure", "imports sync/atomic: locks belong to stores",
