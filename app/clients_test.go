@@ -13,7 +13,7 @@ import (
 	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/testkit/loadclient"
-	"stint/limiter/lookup/lookuptest"
+	"stint/internal/testkit/samples"
 	"stint/records"
 )
 
@@ -238,7 +238,7 @@ func TestServiceAPIKeys(t *testing.T) {
 descriptors: [{key: user, rate_limit: {requests: 2, per: 1h}}]
 http: {rate_limits: [{actions: [{api_key: {header_name: x-api-key, from: records, invalid: deny}}]}]}
 `, "memory", func(c *settings.Config) { c.TrustedProxies, c.AuthDomain = []string{"127.0.0.0/8"}, "api" })
-	text, key := lookuptest.Key(t, "user=42")
+	text, key := samples.Key(t, "user=42")
 	s.edit(records.Edit{Put: key})
 	ask := func(key string) int {
 		return s.askAuth("", http.Header{"X-Original-Uri": {"/"}, "X-Original-Method": {"GET"}, "X-Forwarded-For": {"192.0.2.7"}, "X-Api-Key": {key}})

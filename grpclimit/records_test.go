@@ -11,8 +11,8 @@ import (
 
 	"stint/grpclimit"
 	"stint/internal/testkit"
+	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup/lookuptest"
 	"stint/records"
 	"stint/rule/rulefile"
 	"stint/store/memory"
@@ -21,9 +21,9 @@ import (
 // Banned callers get PERMISSION_DENIED with the time to wait, and those whose API key is not valid
 // UNAUTHENTICATED.
 func TestRecords(t *testing.T) {
-	text, key := lookuptest.Key(t, "user=42")
-	bannedText, bannedKey := lookuptest.Key(t, "user=1")
-	r := lookuptest.New(t, key, bannedKey, records.Ban{Subject: "user=1", Until: time.Now().Add(time.Hour).Truncate(time.Second)},
+	text, key := samples.Key(t, "user=42")
+	bannedText, bannedKey := samples.Key(t, "user=1")
+	r := samples.Records(t, key, bannedKey, records.Ban{Subject: "user=1", Until: time.Now().Add(time.Hour).Truncate(time.Second)},
 		records.Ban{Network: netip.MustParsePrefix("192.0.2.0/24")}, records.Override{Target: "user=42", Rule: "api/user", Requests: 2})
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(`
 domain: api

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"stint/httplimit"
+	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup/lookuptest"
 	"stint/records"
 	"stint/store/memory"
 )
@@ -24,7 +24,7 @@ descriptors: [{key: path, rate_limit: {requests: 1, per: 1h, name: n, algorithm:
 http: {rate_limits: [{actions: [{path: {}}]}]}
 `
 	l := limiter.New(memory.New(memory.Options{}), newLimiter(t, nil, file).Table(), limiter.Options{
-		Records: lookuptest.New(t, records.Ban{Network: netip.MustParsePrefix("198.51.100.0/24"), Until: time.Now().Add(59*time.Minute + 30*time.Second)}),
+		Records: samples.Records(t, records.Ban{Network: netip.MustParsePrefix("198.51.100.0/24"), Until: time.Now().Add(59*time.Minute + 30*time.Second)}),
 	})
 	h := httplimit.New(l, "api", httplimit.Options{})(ok)
 	call := func(from, path, media, out string) *http.Response {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"stint/httplimit"
+	"stint/internal/testkit/samples"
 	"stint/limiter"
 	"stint/limiter/lookup"
-	"stint/limiter/lookup/lookuptest"
 	"stint/records"
 	"stint/rule/rulefile"
 	"stint/store/memory"
@@ -46,9 +46,9 @@ func withRecords(t *testing.T, file string, r *lookup.Records, o httplimit.Optio
 // A banned client gets 403 with the envelope and the time to wait, and no numbers of a limit. A ban
 // comes before lists, and applies where no limit does.
 func TestBans(t *testing.T) {
-	text, key := lookuptest.Key(t, "user=42")
+	text, key := samples.Key(t, "user=42")
 	end := time.Now().Add(time.Hour).Truncate(time.Second)
-	h := withRecords(t, recordRules, lookuptest.New(
+	h := withRecords(t, recordRules, samples.Records(
 		t, key,
 		records.Ban{Subject: "user=42", Until: end},
 		records.Ban{Network: netip.MustParsePrefix("192.0.2.0/28")},
@@ -83,7 +83,7 @@ func TestBans(t *testing.T) {
 // Options.Denied sees the ban, and the header is set already.
 func TestDeniedSeesBans(t *testing.T) {
 	var seen limiter.Reason
-	h := withRecords(t, recordRules, lookuptest.New(t, records.Ban{Network: netip.MustParsePrefix("192.0.2.1/32"), Until: time.Now().Add(time.Hour)}),
+	h := withRecords(t, recordRules, samples.Records(t, records.Ban{Network: netip.MustParsePrefix("192.0.2.1/32"), Until: time.Now().Add(time.Hour)}),
 		httplimit.Options{Denied: func(w http.ResponseWriter, _ *http.Request, v *limiter.Verdict) {
 			seen = v.Reason()
 			w.WriteHeader(http.StatusTeapot)
@@ -95,11 +95,11 @@ func TestDeniedSeesBans(t *testing.T) {
 
 // An API key identifies its client until it is revoked, and a key that is not valid is denied.
 func TestAPIKeys(t *testing.T) {
-	text, key := lookuptest.Key(t, "user=42")
-	proText, pro := lookuptest.Key(t, "user=43")
-	otherText, other := lookuptest.Key(t, "org=1")
-	made, _ := lookuptest.Key(t, "user=44") // no record
-	file := lookuptest.Open(t, key, pro, other, records.Subject{Name: "user=43", Kind: records.User, Plan: "pro"})
+	text, key := samples.Key(t, "user=42")
+	proText, pro := samples.Key(t, "user=43")
+	otherText, other := samples.Key(t, "org=1")
+	made, _ := samples.Key(t, "user=44") // no record
+	file := samples.File(t, key, pro, other, records.Subject{Name: "user=43", Kind: records.User, Plan: "pro"})
 	h := withRecords(t, recordRules, lookup.New(file, lookup.Options{}), httplimit.Options{})
 	for _, tt := range []struct {
 		key    string
@@ -139,8 +139,8 @@ func TestAPIKeys(t *testing.T) {
 
 // The header fields of a client with an override show its numbers.
 func TestOverrideFields(t *testing.T) {
-	text, key := lookuptest.Key(t, "user=42")
-	h := withRecords(t, recordRules, lookuptest.New(t, key, records.Override{Target: "user=42", Rule: "mine", Requests: 3, Per: 2 * time.Hour}), httplimit.Options{})
+	text, key := samples.Key(t, "user=42")
+	h := withRecords(t, recordRules, samples.Records(t, key, records.Override{Target: "user=42", Rule: "mine", Requests: 3, Per: 2 * time.Hour}), httplimit.Options{})
 	for i, want := range []int{200, 200, 200, 429} {
 		w := get(h, "198.51.100.1:1", "/", "X-Api-Key", text)
 		if w.Code != want || field(w, "RateLimit-Policy") != `"mine";q=3;w=7200` || field(w, "X-RateLimit-Limit") != "3" {

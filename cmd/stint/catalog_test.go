@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"stint/httplimit"
+	"stint/internal/testkit/samples"
 	"stint/limiter"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
-	"stint/rule/catalog/catalogtest"
 	"stint/store/memory"
 )
 
@@ -32,7 +32,7 @@ func catalogRules(t *testing.T) (file string, n int) {
 		n = 20_000
 	}
 	var rows bytes.Buffer
-	if err := catalogtest.WriteCSV(&rows, n-1, 1); err != nil {
+	if err := samples.WriteCSV(&rows, n-1, 1); err != nil {
 		t.Fatal(err)
 	}
 	rows.WriteString(orders)

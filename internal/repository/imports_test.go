@@ -39,6 +39,11 @@ var layers = []layer{
 		"tests of any package use it, so it knows hardly any",
 	},
 	{
+		[]string{"internal/testkit/samples"},
+		[]string{"internal/testkit", "limiter/lookup", "records", "records/apikey", "rule", "rule/catalog"},
+		"what tests decide by is what services decide by",
+	},
+	{
 		[]string{"internal/testkit/*"},
 		[]string{".", "internal/text", "internal/testkit"},
 		"programs are known by their addresses and protocols alone",
@@ -130,7 +135,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/catalog/*"},
-		[]string{".", "rule", "rule/catalog", "rule/catalog/catalogtest", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "internal/..."},
 		"where rules per API come from is not known where they are matched",
 	},
 	{
@@ -220,18 +225,13 @@ var layers = []layer{
 	},
 	{
 		[]string{"limiter"},
-		[]string{".", "rule", "rule/catalog", "rule/catalog/catalogtest", "rule/denial", "limiter/line", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "rule/denial", "limiter/line", "internal/..."},
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{
 		[]string{"limiter/lookup"},
 		[]string{".", "rule", "limiter", "records", "records/apikey", "internal/..."},
 		"limiter asks an interface about clients; who joins it with a file of records knows both",
-	},
-	{
-		[]string{"limiter/lookup/lookuptest"},
-		[]string{".", "limiter/lookup", "records", "records/apikey", "internal/..."},
-		"records for tests are those that a service has",
 	},
 	{
 		[]string{"limiter/*"},
@@ -313,7 +313,7 @@ var layers = []layer{
 
 // forTests are the packages that the tests of any package may import in addition.
 var forTests = []string{
-	".", "migrate", "rule/rulefile", "limiter/lookup", "limiter/lookup/lookuptest", "records", "records/apikey", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
+	".", "migrate", "rule/rulefile", "limiter/lookup", "records", "records/apikey", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
 }
 
 // importDirection reports imports that point upwards or sideways, and packages without a layer.

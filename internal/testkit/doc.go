@@ -16,5 +16,5 @@
 //   - trace.go reads step tables: the decisions of a limit, step by step.
 //   - respell*.go write a path in other spellings, for tests that these do not evade a limit.
 //
-// Programs that a test runs, and their clients, are in its subpackages.
+// Programs that a test runs, their clients, and sample records and rules are in its subpackages.
 package testkit

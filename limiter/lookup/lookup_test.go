@@ -15,9 +15,9 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/internal/testkit/samples"
 	"stint/limiter"
 	"stint/limiter/lookup"
-	"stint/limiter/lookup/lookuptest"
 	"stint/records"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -51,7 +51,7 @@ func request(cost uint32, pairs ...string) *limiter.Request {
 // descriptor, every rule of that name.
 func TestRecords(t *testing.T) {
 	end := time.Now().Add(time.Hour).Truncate(time.Second)
-	l := limiter.New(memory.New(memory.Options{}), table(t), limiter.Options{Records: lookuptest.New(
+	l := limiter.New(memory.New(memory.Options{}), table(t), limiter.Options{Records: samples.Records(
 		t,
 		records.Override{Target: "user=vip-*", Rule: "api/user", Requests: 100, Until: end},
 		records.Override{Target: "user=vip-1", Rule: "api/user", Requests: 1000},
@@ -91,7 +91,7 @@ func TestRecords(t *testing.T) {
 // Decisions race with changes of records and of rules. Each sees the numbers before or after a
 // change, and once a change has returned, the new ones alone.
 func TestRace(t *testing.T) {
-	file := lookuptest.Open(t)
+	file := samples.File(t)
 	l := limiter.New(memory.New(memory.Options{}), table(t), limiter.Options{Records: lookup.New(file, lookup.Options{OnError: func(err error) { t.Error(err) }})})
 	var group sync.WaitGroup
 	var stop atomic.Bool
@@ -129,7 +129,7 @@ func TestRace(t *testing.T) {
 		case i%7 == 6:
 			put, want = records.Override{Target: "user=" + user, Rule: "paths", Unlimited: true}, stint.NoLimit
 		}
-		lookuptest.Put(t, file, put)
+		samples.Put(t, file, put)
 		if err := l.Decide(ctx, request(1, "user", user, "path", "/"), &v); err != nil || v.Limit != want {
 			t.Errorf("change %d: limit %d, want %d, %v", i, v.Limit, want, err)
 		}
@@ -171,7 +171,7 @@ func (c *caller) RemoteAddress() netip.Addr { return c.addr }
 //	go test ./limiter/lookup -run '^$' -bench MillionBans
 func BenchmarkMillionBans(b *testing.B) {
 	const n = 1_000_000
-	file := lookuptest.Open(b)
+	file := samples.File(b)
 	for from := 0; from < n; from += 50_000 {
 		all := make([]records.Record, 0, 100_000)
 		for i := from; i < from+50_000; i++ {
@@ -181,7 +181,7 @@ func BenchmarkMillionBans(b *testing.B) {
 			}
 			all = append(all, records.Ban{Network: network}, records.Ban{Subject: fmt.Sprint("user=bad", i)})
 		}
-		lookuptest.Put(b, file, all...)
+		samples.Put(b, file, all...)
 	}
 	plain := limiter.New(memory.New(memory.Options{}), table(b), limiter.Options{})
 	recorded := limiter.New(memory.New(memory.Options{}), table(b), limiter.Options{Records: lookup.New(file, lookup.Options{})})

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup/lookuptest"
 	"stint/records"
 	"stint/rule"
 	"stint/rule/catalog"
@@ -60,7 +60,7 @@ func (get) Method() string { return http.MethodGet }
 // exempt in the earlier one.
 func TestBannedUser(t *testing.T) {
 	const file = "domain: api\nexempt: [{cidrs: [192.0.2.0/24]}]\ndescriptors: [{key: user, rate_limit: {requests: 1, per: 1h}}]\nhttp: {rate_limits: [{actions: [{path: {}}]}, {actions: [{identity: {}}]}]}\n"
-	l := limiter.New(memory.New(memory.Options{}), table(t, file), limiter.Options{Records: lookuptest.New(t, records.Ban{Subject: "user=eve"})})
+	l := limiter.New(memory.New(memory.Options{}), table(t, file), limiter.Options{Records: samples.Records(t, records.Ban{Subject: "user=eve"})})
 	for _, tt := range []struct {
 		name string
 		want Outcome

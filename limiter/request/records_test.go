@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup/lookuptest"
 	"stint/records"
 	"stint/store/memory"
 )
@@ -23,7 +23,7 @@ func (f from) RemoteAddress() netip.Addr { return netip.MustParseAddr(f.addr) }
 // made, and where their request is invalid.
 func TestBannedAnywhere(t *testing.T) {
 	const costly = "domain: api\ndescriptors: [{key: path, rate_limit: {requests: 1, per: 1h}}]\nhttp: {rate_limits: [{actions: [{path: {}}], cost: {header: x-cost}}]}\n"
-	l := limiter.New(memory.New(memory.Options{}), table(t, costly), limiter.Options{Records: lookuptest.New(t, records.Ban{Network: netip.MustParsePrefix("192.0.2.0/24")})})
+	l := limiter.New(memory.New(memory.Options{}), table(t, costly), limiter.Options{Records: samples.Records(t, records.Ban{Network: netip.MustParsePrefix("192.0.2.0/24")})})
 	for _, tt := range []struct {
 		domain, path, cost, addr string
 		want                     Outcome

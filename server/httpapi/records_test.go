@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"stint/internal/testkit/samples"
 	"stint/limiter"
 	"stint/limiter/lookup"
-	"stint/limiter/lookup/lookuptest"
 	"stint/records"
 	"stint/rule/rulefile"
 	"stint/store/memory"
@@ -33,7 +33,7 @@ func withRecords(t *testing.T, all ...records.Record) (*limiter.Limiter, *lookup
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := lookuptest.New(t, all...)
+	r := samples.Records(t, all...)
 	return limiter.New(memory.New(memory.Options{}), table, limiter.Options{Records: r}), r
 }
 
@@ -68,8 +68,8 @@ func checkOf(key, value string) string {
 // A proxy gets 403 for a banned client, 401 for an API key that is not valid, and the numbers of an
 // override.
 func TestAuthRecords(t *testing.T) {
-	text, key := lookuptest.Key(t, "user=42")
-	bannedText, bannedKey := lookuptest.Key(t, "user=1")
+	text, key := samples.Key(t, "user=42")
+	bannedText, bannedKey := samples.Key(t, "user=1")
 	l, r := withRecords(
 		t, key, bannedKey, records.Ban{Subject: "user=1", Until: time.Now().Add(time.Hour)}, records.Ban{Network: netip.MustParsePrefix("192.0.2.0/24")},
 		records.Override{Target: "user=42", Rule: "mine", Requests: 9})

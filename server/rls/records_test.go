@@ -8,8 +8,8 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"stint"
+	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup/lookuptest"
 	"stint/records"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -24,7 +24,7 @@ func TestRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := time.Now().Add(time.Hour)
-	r := lookuptest.New(t, records.Ban{Subject: "user=1", Until: end}, records.Ban{Network: netip.MustParsePrefix("192.0.2.0/24")},
+	r := samples.Records(t, records.Ban{Subject: "user=1", Until: end}, records.Ban{Network: netip.MustParsePrefix("192.0.2.0/24")},
 		records.Override{Target: "user=2", Rule: "api/user", Requests: 7}, records.Override{Target: "user=3", Rule: "api/user", Per: time.Hour})
 	d := &desk{now: zero}
 	d.Handler = New(limiter.New(memory.New(memory.Options{Clock: func() stint.Instant { return d.now }}), table, limiter.Options{Records: r}), Options{Headers: []rule.Preset{rule.IETF}})

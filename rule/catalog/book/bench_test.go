@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"stint/internal/testkit"
+	"stint/internal/testkit/samples"
 	"stint/rule"
 	"stint/rule/catalog"
-	"stint/rule/catalog/catalogtest"
 )
 
 // median returns the median, which is robust against other load on the machine.
@@ -62,7 +62,7 @@ func writeRules(b *testing.B, path string, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	batch, err := Gather(catalogtest.Rules(n, 1))
+	batch, err := Gather(samples.Rules(n, 1))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func measureMatch(b *testing.B, book *Book) {
 	for some := range slices.Chunk(rules, batch) {
 		asked := make([][]rule.Entry, len(some))
 		for i := range some {
-			asked[i] = catalogtest.Asking(&some[i])
+			asked[i] = samples.Asking(&some[i])
 		}
 		began := time.Now()
 		for _, entries := range asked {
@@ -103,7 +103,7 @@ func measureMatch(b *testing.B, book *Book) {
 		times = append(times, time.Since(began)/batch)
 	}
 	b.ReportMetric(float64(median(times).Nanoseconds()), "ns/match")
-	one := catalogtest.Asking(&rules[0])
+	one := samples.Asking(&rules[0])
 	b.ReportMetric(testing.AllocsPerRun(1000, func() {
 		m.Reset()
 		book.Catalog().Match(&m, "api", one)
@@ -122,7 +122,7 @@ func measureChange(b *testing.B, book *Book) {
 			b.Fatal(err)
 		}
 		m.Reset()
-		book.Catalog().Match(&m, "api", catalogtest.Asking(&r))
+		book.Catalog().Match(&m, "api", samples.Asking(&r))
 		found := false
 		for k := range m.Len() {
 			one := m.Rule(k)

@@ -1,5 +1,4 @@
-// Package lookuptest makes records for tests of packages that decide by them.
-package lookuptest
+package samples
 
 import (
 	"path/filepath"
@@ -12,15 +11,15 @@ import (
 	"stint/records/apikey"
 )
 
-// New returns records for a limiter in a file of the test.
-func New(t testing.TB, all ...records.Record) *lookup.Records {
+// Records returns records for a limiter in a file of the test.
+func Records(t testing.TB, all ...records.Record) *lookup.Records {
 	t.Helper()
-	file := Open(t, all...)
+	file := File(t, all...)
 	return lookup.New(file, lookup.Options{OnError: func(err error) { t.Error(err) }})
 }
 
-// Open returns a file of the test with these records.
-func Open(t testing.TB, all ...records.Record) *records.File {
+// File returns a file of the test with these records.
+func File(t testing.TB, all ...records.Record) *records.File {
 	t.Helper()
 	file, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{})
 	testkit.Must(t, err)

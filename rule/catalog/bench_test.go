@@ -1,4 +1,4 @@
-package catalogtest
+package catalog_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/internal/testkit"
+	"stint/internal/testkit/samples"
 	"stint/rule"
 	"stint/rule/catalog"
 )
@@ -18,7 +19,7 @@ import (
 func requests(rules []catalog.Rule, pick func() int, n int) [][]rule.Entry {
 	all := make([][]rule.Entry, n)
 	for i := range all {
-		all[i] = Asking(&rules[3*pick()+2])
+		all[i] = samples.Asking(&rules[3*pick()+2])
 	}
 	return all
 }
@@ -49,7 +50,7 @@ func matching(b *testing.B, c *catalog.Catalog, rules []catalog.Rule, pick func(
 func BenchmarkMillion(b *testing.B) {
 	const n = 1_000_000
 	rules := make([]catalog.Rule, 0, n)
-	for r, err := range Rules(n, 1) {
+	for r, err := range samples.Rules(n, 1) {
 		if err != nil {
 			b.Fatal(err)
 		}

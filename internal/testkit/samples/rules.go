@@ -1,6 +1,4 @@
-// Package catalogtest generates sets of rules per API for tests: of any size, and always the same
-// for the same seed.
-package catalogtest
+package samples
 
 import (
 	"encoding/csv"
@@ -23,7 +21,7 @@ var (
 	plans     = []string{"plan:free", "plan:team", "plan:gold"}
 )
 
-// Rules yields n rules as a large platform has them: hundreds of services with resources, most of
+// Rules yields n rules per API, always the same for the same seed, as a large platform has them: hundreds of services with resources, most of
 // them with an ID in the path; rules for all users together, for each user, for plans, and for
 // single users. Most are fixed windows. A catalog accepts all of them; no yielded error is ever
 // non-nil.
