@@ -1,4 +1,4 @@
-package guards
+package lease_test
 
 import (
 	"bytes"
@@ -22,11 +22,11 @@ type mutant struct {
 	in       string // package whose tests detect it, if no history does; "" for fleet/sim
 }
 
-// TestMutants: without any of the guards that docs/coordination-proof.md names, some history of the
-// simulator fails, one of the short form, which are those of make check. What no history shows is
-// found by the tests of the package that has the guard.
-func TestMutants(t *testing.T) {
-	root, err := filepath.Abs("../../..")
+// TestGuardsRemoved: without any of the guards that docs/coordination-proof.md names, some history of
+// the simulator fails, one of the short form, which are those of make check. What no history shows is
+// found by the tests of the package that has the guard. The test is here because most guards are.
+func TestGuardsRemoved(t *testing.T) {
+	root, err := filepath.Abs("../..")
 	testkit.Must(t, err)
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func (m *mutant) runs() []run {
 		return []run{{m.in, []string{"-short"}}}
 	}
 	return []run{
-		{"fleet/sim/guards", []string{"-short", "-run=^Test(Guards|Concurrent)$"}},
+		{"fleet/lease", []string{"-short", "-run=^Test(Guards|Concurrent)$"}},
 		{"fleet/sim", []string{"-short", "-run=^Test(RandomFaults|AsksAgain|Divided|KeptAfterLoss|Alone)$"}},
 	}
 }
@@ -95,7 +95,7 @@ func (m *mutant) fails(t *testing.T, root string, source []byte, run run) string
 	return ""
 }
 
-func TestNames(t *testing.T) {
+func TestGuardNames(t *testing.T) {
 	var names []string
 	for _, m := range mutants {
 		if slices.Contains(names, m.name) {

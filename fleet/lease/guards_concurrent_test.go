@@ -1,4 +1,4 @@
-package guards
+package lease_test
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package guards
+package lease_test
 
 import (
 	"math/rand/v2"
@@ -77,7 +77,7 @@ func (s *script) fault(kind sim.Kind, from, to float64) *sim.Fault {
 }
 
 // TestGuards: histories that pass too much if one guard of the proof is missing, at the moment at
-// which it counts. TestMutants removes the guards.
+// which it counts. TestGuardsRemoved removes the guards.
 func TestGuards(t *testing.T) {
 	slow := stint.Spec{Algorithm: stint.TokenBucket, Requests: 40, Per: time.Second, Burst: 400}
 	fast := stint.Spec{Algorithm: stint.TokenBucket, Requests: 400, Per: time.Second, Burst: 1000}

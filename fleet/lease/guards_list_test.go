@@ -1,4 +1,4 @@
-package guards
+package lease_test
 
 var mutants = []mutant{
 	// The invariant: tokens in the store and lent ones are never more than the burst.
