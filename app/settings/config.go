@@ -174,15 +174,25 @@ type Config struct {
 	// one may connect; 0600 by default, only this user.
 	SocketMode fs.FileMode
 
-	// MaxConnections (max-connections) is the most connections of HTTP and GRPC together; 16,384 by
+	// MaxConnections (max-connections) is the most connections of HTTP, GRPC and RESP together; 16,384 by
 	// default, 0: no bound. A connection beyond it is closed at once. An idle one needs some 10 KiB
 	// and a file descriptor. In any case some of the process's descriptors are reserved for Admin
 	// and reloads, if their number is bounded.
 	MaxConnections int64
 
-	// RESP (resp) is the address for the Redis protocol, which this version does not open. Empty by
-	// default.
+	// RESP (resp) is the address for the Redis protocol, like HTTP. Empty, the default: not opened. An
+	// address that other machines reach needs a RESPTokenFile.
 	RESP string
+
+	// RESPTLS (resp-tls-...) are the files of its certificates, see HTTPTLS.
+	RESPTLS web.CertFiles
+
+	// RESPTokenFile (resp-token-file) is a file with the token that Redis clients send with AUTH.
+	// Empty, the default: they need none.
+	RESPTokenFile string
+
+	// RESPToken is the token, read by ReadToken.
+	RESPToken string
 
 	// AdminToken (admin-token) is the token that admin calls must send as "Authorization: Bearer
 	// TOKEN". Empty, the default: none is needed. A flag is visible in the list of processes: use
@@ -383,8 +393,8 @@ func (c *Config) Check() error {
 	if err := c.checkRecords(); err != nil {
 		return err
 	}
-	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" && !c.Embedded {
-		return c.Fault("http", "no listener is left: http, grpc and admin are all empty",
+	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" && c.RESP == "" && !c.Embedded {
+		return c.Fault("http", "no listener is left: http, grpc, resp and admin are all empty",
 			"give one of them an address, such as 127.0.0.1:8080")
 	}
 	if c.AuthWait > httpapi.MostWait {
@@ -396,6 +406,9 @@ func (c *Config) Check() error {
 	}
 	if err := httpapi.CheckAdmin(c.Admin, c.AdminToken+c.AdminTokenFile+c.AdminAccess); err != nil {
 		return c.Fault("admin", err.Error(), "set STINT_ADMIN_TOKEN, admin-token-file or admin-access, or listen on 127.0.0.1")
+	}
+	if !httpapi.Local(c.RESP) && c.RESPTokenFile == "" {
+		return c.Fault("resp", fmt.Sprintf("address %q can be reached from other machines and no token is set", c.RESP), "give resp-token-file, or listen on 127.0.0.1")
 	}
 	if c.Pprof && c.Admin != "" && c.AdminToken+c.AdminTokenFile+c.AdminAccess == "" {
 		return c.Fault("pprof", "profiles always need an admin token, and there is none", "set STINT_ADMIN_TOKEN, admin-token-file or admin-access, or leave pprof out")

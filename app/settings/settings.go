@@ -28,9 +28,6 @@ func (s *Setting) Env() string {
 	return "STINT_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
 
-// Hidden reports whether help leaves the setting out, because it has no effect yet.
-func (s *Setting) Hidden() bool { return s.Name == "resp" }
-
 // Type returns the kind of the value: string, list, bool, duration, number, fraction or size.
 func (s *Setting) Type() string { return s.value.Type() }
 
@@ -60,9 +57,7 @@ func (s *Setting) Check() error { return s.value.Check() }
 func (c *Config) Groups() []config.Group {
 	var names []string
 	for _, s := range c.Settings() {
-		if !s.Hidden() {
-			names = append(names, s.Name)
-		}
+		names = append(names, s.Name)
 	}
 	return config.Grouped(names)
 }
@@ -97,10 +92,11 @@ func (c *Config) Settings() []Setting {
 		{"namespace-secret-file", "`FILE` with the secret that hashes api_key and cookie values in keys, the same on all nodes", config.Path(&c.NamespaceSecretFile)},
 		{"http", "`ADDR` for HTTP traffic, or unix:PATH", config.Socket(&c.HTTP)},
 		{"grpc", "`ADDR` for Envoy's protocol, or unix:PATH", config.Socket(&c.GRPC)},
-		{"resp", "`ADDR` for the Redis protocol", config.Address(&c.RESP)},
+		{"resp", "`ADDR` for the Redis protocol, or unix:PATH", config.Socket(&c.RESP)},
+		{"resp-token-file", "`FILE` that holds the token for AUTH; without it resp listens on loopback only", config.Path(&c.RESPTokenFile)},
 		{"admin", "`ADDR` for metrics, health and inspection, or unix:PATH", config.Socket(&c.Admin)},
 		{"socket-mode", "`MODE` of the files of Unix sockets: users who may write may connect", config.Mode(&c.SocketMode)},
-		{"max-connections", "most connections of http and grpc together, a `NUMBER`; 0: no bound", config.Number(&c.MaxConnections, 0, 1<<30)},
+		{"max-connections", "most connections of http, grpc and resp together, a `NUMBER`; 0: no bound", config.Number(&c.MaxConnections, 0, 1<<30)},
 		{"admin-token", "`TOKEN` that admin calls must send; better given by the environment", config.Secret(&c.AdminToken)},
 		{"admin-token-file", "`FILE` that holds the token", config.Path(&c.AdminTokenFile)},
 		{"admin-access", "`FILE` of named callers of admin, their roles and the hashes of their tokens, read again when it changes", config.Path(&c.AdminAccess)},
@@ -119,7 +115,7 @@ func (c *Config) Settings() []Setting {
 		{"drain-timeout", "longest `TIME` for calls in flight to finish", config.Duration(&c.DrainTimeout)},
 		{"log-format", "`FORMAT` of the log: text or json", config.Text(&c.LogFormat, config.OneOf("text", "json"))},
 		{"log-level", "least `LEVEL` to log: debug, info, warn or error", config.Text(&c.LogLevel, config.OneOf("debug", "info", "warn", "error"))},
-	}, tlsSettings("http", &c.HTTPTLS), tlsSettings("admin", &c.AdminTLS), tlsSettings("grpc", &c.RLS.TLS), c.RLS.settings(), c.Stats.settings(), c.Gossip.settings(), []Setting{
+	}, tlsSettings("http", &c.HTTPTLS), tlsSettings("admin", &c.AdminTLS), tlsSettings("grpc", &c.RLS.TLS), tlsSettings("resp", &c.RESPTLS), c.RLS.settings(), c.Stats.settings(), c.Gossip.settings(), []Setting{
 		{"envoy-env", "read the environment of envoyproxy/ratelimit too, as docs/coming-from-envoy-ratelimit.md says", config.Flag(&c.EnvoyEnv)},
 	})
 }

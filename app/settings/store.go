@@ -14,17 +14,25 @@ import (
 	"stint/store/redis/connect"
 )
 
-// ReadToken sets AdminToken to the content of its file.
+// ReadToken sets AdminToken and RESPToken to the content of their files.
 func (c *Config) ReadToken() error {
-	if c.AdminTokenFile == "" {
+	if err := c.readToken("admin-token-file", c.AdminTokenFile, &c.AdminToken); err != nil {
+		return err
+	}
+	return c.readToken("resp-token-file", c.RESPTokenFile, &c.RESPToken)
+}
+
+// readToken sets a token to the content of its file, if there is one.
+func (c *Config) readToken(setting, file string, token *string) error {
+	if file == "" {
 		return nil
 	}
-	data, err := os.ReadFile(c.AdminTokenFile)
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return c.Fault("admin-token-file", "cannot read the token: "+text.Cause(err), "check the path and its permissions")
+		return c.Fault(setting, "cannot read the token: "+text.Cause(err), "check the path and its permissions")
 	}
-	if c.AdminToken = strings.TrimSpace(string(data)); c.AdminToken == "" {
-		return c.Fault("admin-token-file", c.AdminTokenFile+" holds no token", "put the token there, in one line")
+	if *token = strings.TrimSpace(string(data)); *token == "" {
+		return c.Fault(setting, file+" holds no token", "put the token there, in one line")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func tlsSettings(listener string, f *web.CertFiles) []Setting {
 // Encrypted returns the listeners that can be encrypted.
 func (c *Config) Encrypted() []TLSListener {
 	return []TLSListener{
-		{"http", c.HTTP, &c.HTTPTLS, "http/1.1"}, {"admin", c.Admin, &c.AdminTLS, "http/1.1"}, {"grpc", c.GRPC, &c.RLS.TLS, "h2"},
+		{"http", c.HTTP, &c.HTTPTLS, "http/1.1"}, {"admin", c.Admin, &c.AdminTLS, "http/1.1"}, {"grpc", c.GRPC, &c.RLS.TLS, "h2"}, {"resp", c.RESP, &c.RESPTLS, ""},
 	}
 }
 

@@ -70,7 +70,6 @@ func serveUsages() string {
 // addSetting adds the flag of a setting. Its value is appended to given.
 func addSetting(flags *pflag.FlagSet, s *settings.Setting, given *[]settings.Given) {
 	f := flags.VarPF(&givenFlag{name: s.Name, setting: s, given: given}, s.Name, "", s.Usage)
-	f.Hidden = s.Hidden()
 	if s.Type() == "bool" {
 		f.NoOptDefVal = "true"
 	}

@@ -159,17 +159,23 @@ func or[T time.Duration | int](value, other T) T {
 // no token is configured. addr is host:port, or unix:PATH, whose file permissions restrict access;
 // "" means that the listener is disabled.
 func CheckAdmin(addr, token string) error {
-	if _, isSocket := web.Path(addr); addr == "" || token != "" || isSocket {
+	if token != "" || Local(addr) {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return fmt.Errorf("admin address %q: %w", addr, err)
 	}
-	if web.Loopback(host) {
-		return nil
-	}
 	return &AdminError{Addr: addr}
+}
+
+// Local reports whether only this machine can reach an address of a listener: one on loopback, or
+// unix:PATH. "", no listener, is local too.
+func Local(addr string) bool {
+	if _, isSocket := web.Path(addr); addr == "" || isSocket {
+		return true
+	}
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && web.Loopback(host)
 }
 
 // AdminError means that other machines could use the admin listener without a token.

@@ -215,14 +215,20 @@ type Reset struct {
 	Before any // the state of the limit
 }
 
-// NoteReset writes a reset to the audit trail, before it is made.
-func NoteReset(f *records.File, r *http.Request, reset Reset) *jsonbody.Fault {
+// Event returns the reset as an event for the audit trail, without who made it, and without the state
+// before it.
+func (r Reset) Event() records.Event {
 	e := records.Event{Action: trail.Reset}
-	for _, entry := range reset.Key {
+	for _, entry := range r.Key {
 		e.Subjects = append(e.Subjects, entry.Key+"="+entry.Value)
 	}
-	e.Object = records.ID{Kind: records.Limits, Name: cmp.Or(reset.Rule, "-") + " " + strings.Join(e.Subjects, " ")}
-	fault := Note(f, r, e, reset.Before, nil)
+	e.Object = records.ID{Kind: records.Limits, Name: cmp.Or(r.Rule, "-") + " " + strings.Join(e.Subjects, " ")}
+	return e
+}
+
+// NoteReset writes a reset to the audit trail, before it is made.
+func NoteReset(f *records.File, r *http.Request, reset Reset) *jsonbody.Fault {
+	fault := Note(f, r, reset.Event(), reset.Before, nil)
 	if fault != nil {
 		fault.Problem = "nothing was reset: " + fault.Problem
 	}

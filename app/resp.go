@@ -1,0 +1,42 @@
+package app
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"stint/records"
+	"stint/server/access"
+	"stint/server/recordapi"
+	"stint/server/resp"
+)
+
+// respServer returns the server of the address for the Redis protocol.
+func (a *App) respServer(log *slog.Logger) answerer {
+	options := resp.Options{Token: a.config.RESPToken, Version: Version(), Log: log}
+	if a.config.AdminToken != "" {
+		one := access.Single(a.config.AdminToken)
+		options.Lists = append(options.Lists, func() *access.List { return one })
+	}
+	if a.config.AdminAccess != "" {
+		options.Lists = append(options.Lists, a.access.Load)
+	}
+	if a.records != nil {
+		options.OnReset = a.noteReset
+	}
+	return resp.New(a.limiter, options)
+}
+
+// noteReset writes a reset by STINT.RESET to the audit trail.
+func (a *App) noteReset(r resp.Reset) error {
+	e := recordapi.Reset{Rule: r.Rule, Key: r.Key}.Event()
+	e.By = records.Actor{Name: r.Caller.Name}
+	if r.Peer.IsValid() {
+		e.By.From = r.Peer.String()
+	}
+	var err error
+	if e.Before, err = json.Marshal(r.Before); err != nil {
+		return err
+	}
+	return a.records.Note(r.Context, e, time.Now())
+}

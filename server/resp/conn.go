@@ -1,0 +1,200 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"stint/limiter"
+	"stint/rule"
+	"stint/server/access"
+)
+
+const (
+	// partTimeout bounds how long the rest of a command may take after its first byte, the first
+	// command of a client that needs AUTH, and the writing of answers.
+	partTimeout = 10 * time.Second
+
+	// flushAt is how many bytes of answers are collected before they are sent, if further commands
+	// have arrived already.
+	flushAt = 64 << 10
+)
+
+// conn is a connection of a client.
+type conn struct {
+	server *Server
+	net    net.Conn
+	id     int64
+	peer   netip.Addr
+	in     *reader
+	out    reply
+	closed bool // close after the answers are sent
+
+	name    string
+	caller  access.Caller
+	hasRole bool // caller is one of Options.Lists
+
+	req     limiter.Request
+	verdict limiter.Verdict
+	entries []rule.Entry
+}
+
+func newConn(s *Server, c net.Conn) *conn {
+	one := &conn{server: s, net: c, id: s.ids.Add(1), in: newReader(c, s.open())}
+	if at, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		one.peer = at.AddrPort().Addr().Unmap()
+	}
+	one.out.version = 2
+	return one
+}
+
+// serve answers commands until the connection ends.
+func (c *conn) serve() {
+	defer c.net.Close()
+	for !c.closed {
+		args, err := c.in.next()
+		switch {
+		case err != nil:
+			c.fault(err)
+		case args == nil:
+			if !c.flush() || !c.fill() {
+				return
+			}
+		default:
+			c.do(args)
+			if len(c.out.buf) >= flushAt && !c.flush() {
+				return
+			}
+		}
+	}
+	c.flush()
+}
+
+// fault answers what is wrong with the bytes of a client, and closes the connection after that.
+func (c *conn) fault(err error) {
+	c.out.fail("ERR " + err.Error())
+	c.server.misuse.Report(c.peer, err.Error(), "send commands of the Redis protocol to this address")
+	c.closed = true
+}
+
+// flush sends the answers. It reports whether that was possible.
+func (c *conn) flush() bool {
+	if len(c.out.buf) == 0 {
+		return true
+	}
+	if c.net.SetWriteDeadline(time.Now().Add(partTimeout)) != nil {
+		return false
+	}
+	_, err := c.net.Write(c.out.buf)
+	if cap(c.out.buf) > 2*flushAt {
+		c.out.buf = nil
+	}
+	c.out.buf = c.out.buf[:0]
+	return err == nil
+}
+
+// fill waits for more bytes. It reports whether there are any.
+func (c *conn) fill() bool {
+	part := c.in.more() || !c.in.known
+	var deadline time.Time
+	if part {
+		deadline = time.Now().Add(partTimeout)
+	}
+	if c.net.SetReadDeadline(deadline) != nil {
+		return false
+	}
+	if l := c.server.stopping(); !l.until.IsZero() {
+		if !part && time.Now().After(l.until) {
+			return false
+		}
+		c.hurry(l)
+	}
+	err := c.in.fill()
+	if errors.Is(err, errTooLarge) {
+		c.fault(protocolError(err.Error()))
+		return c.flush() && false
+	}
+	return err == nil
+}
+
+// hurry makes the connection end if it sends nothing for a while.
+func (c *conn) hurry(l leaving) {
+	_ = c.net.SetReadDeadline(time.Now().Add(l.silent)) // an error: it has ended
+}
+
+// do answers a command.
+func (c *conn) do(args [][]byte) {
+	var name [32]byte
+	cmd := commands[string(upper(name[:0], args[0]))]
+	switch {
+	case cmd == nil:
+		c.unknown(args)
+	case !c.in.known && !cmd.early:
+		c.out.fail("NOAUTH Authentication required.")
+	case cmd.args > 0 && len(args) != cmd.args || len(args) < -cmd.args:
+		if cmd.usage != "" {
+			c.out.fail(cmd.usage)
+			return
+		}
+		c.out.fail("ERR wrong number of arguments for '" + cmd.name + "' command")
+	default:
+		cmd.do(c, args)
+	}
+}
+
+// upper appends name in capital letters to dst; a name that is longer than any command is cut.
+func upper(dst, name []byte) []byte {
+	for _, b := range name[:min(len(name), cap(dst))] {
+		if 'a' <= b && b <= 'z' {
+			b -= 'a' - 'A'
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
+
+// shown is how many bytes of an argument an error shows.
+const shown = 128
+
+// unknown answers a command that there is not, as Redis does. What browsers send to any address ends
+// the connection: it is not from a Redis client.
+func (c *conn) unknown(args [][]byte) {
+	if n := string(args[0]); n == "POST" || n == "GET" || n == "Host:" {
+		c.server.misuse.Report(c.peer, "HTTP at the address of the Redis protocol", "send HTTP to the address of --http")
+		c.closed = true
+		return
+	}
+	text := fmt.Sprintf("ERR unknown command '%s', with args beginning with: ", cut(args[0]))
+	for _, a := range args[1:] {
+		if len(text) > 2*shown {
+			break
+		}
+		text += "'" + cut(a) + "' "
+	}
+	c.out.fail(text)
+}
+
+// cut returns the first bytes of b, without control characters.
+func cut(b []byte) string {
+	b = b[:min(len(b), shown)]
+	out := make([]byte, 0, len(b))
+	for _, one := range b {
+		if one < ' ' {
+			one = '.'
+		}
+		out = append(out, one)
+	}
+	return string(out)
+}
+
+// may reports whether the caller has a role, and answers if not.
+func (c *conn) may(role access.Role, name string) bool {
+	open := len(c.server.options.Lists) == 0
+	if open || c.hasRole && c.caller.Role >= role {
+		return true
+	}
+	c.out.fail("NOPERM " + name + " needs the role " + role.String() + ": send AUTH with the token of a caller of --admin-access who has it")
+	return false
+}

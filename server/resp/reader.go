@@ -1,0 +1,365 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Bounds on what a client may make the server keep.
+const (
+	// MaxCommand is the most bytes of one command. The largest that has a meaning is STINT.MCHECK
+	// with many long values.
+	MaxCommand = 4 << 20
+
+	// maxArgs is the most arguments of one command: those of the largest STINT.MCHECK, and more.
+	maxArgs = 1 << 20
+
+	// maxInline is the most bytes of a command in one line, and of the line of a number.
+	maxInline = 64 << 10
+
+	// Before AUTH, as in Redis.
+	maxArgsUnknown  = 10
+	maxBytesUnknown = 16 << 10
+
+	// firstBuffer is the size of a new buffer. One above keptBuffer is dropped when it is empty.
+	firstBuffer = 16 << 10
+	keptBuffer  = 128 << 10
+)
+
+// protocolError is a fault in what the client sent. Where the next command begins is not known after
+// it, so the connection ends.
+type protocolError string
+
+// Error returns the text that Redis has for it.
+func (e protocolError) Error() string { return "Protocol error: " + string(e) }
+
+// reader splits what a connection sends into commands. Commands that arrived together are returned
+// one after another without another read.
+type reader struct {
+	from io.Reader
+	buf  []byte // what was read and is not consumed: buf[at:]
+	at   int    // where the current command begins
+
+	// The state of a command of which a part has arrived.
+	pos  int // up to which buf is parsed
+	left int // arguments still to come; -1: the command has not begun
+	args []span
+
+	known bool // the client has authenticated, or need not
+	out   [][]byte
+}
+
+// span is an argument in buf.
+type span struct{ from, to int }
+
+// newReader returns a reader of commands from from.
+func newReader(from io.Reader, known bool) *reader {
+	return &reader{from: from, known: known, left: -1}
+}
+
+// more reports whether a part of a further command has arrived.
+func (r *reader) more() bool { return r.at < len(r.buf) }
+
+// next returns the next command if all of it has arrived, else nil. The arguments are valid until the
+// next call of next or fill. The error is a protocolError.
+func (r *reader) next() ([][]byte, error) {
+	if r.left < 0 && !r.begin() {
+		return nil, nil
+	}
+	for {
+		done, err := r.parse()
+		if err != nil || !done {
+			return nil, err
+		}
+		if len(r.args) > 0 {
+			break
+		}
+		r.at = r.pos // an empty command has no answer
+		if !r.begin() {
+			return nil, nil
+		}
+	}
+	r.out = r.out[:0]
+	for _, a := range r.args {
+		r.out = append(r.out, r.buf[a.from:a.to:a.to])
+	}
+	r.at, r.left = r.pos, -1
+	return r.out, nil
+}
+
+// begin begins a command at r.at. It reports whether there is a byte of it.
+func (r *reader) begin() bool {
+	r.pos, r.left, r.args = r.at, -1, r.args[:0]
+	if r.at < len(r.buf) {
+		return true
+	}
+	r.buf, r.at, r.pos = r.buf[:0], 0, 0
+	if cap(r.buf) > keptBuffer {
+		r.buf = nil
+	}
+	return false
+}
+
+// parse goes on with the command. It reports whether all of it has arrived.
+func (r *reader) parse() (done bool, err error) {
+	if r.left < 0 {
+		if r.buf[r.pos] != '*' {
+			return r.inline()
+		}
+		n, ok, err := r.number("multibulk length", "too big mbulk count string")
+		if !ok || err != nil {
+			return false, err
+		}
+		switch {
+		case n > maxArgs:
+			return false, protocolError("invalid multibulk length")
+		case n > maxArgsUnknown && !r.known:
+			return false, protocolError("unauthenticated multibulk length")
+		}
+		r.left = int(max(n, 0))
+	}
+	for ; r.left > 0; r.left-- {
+		if ok, err := r.bulk(); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// bulk parses one argument.
+func (r *reader) bulk() (ok bool, err error) {
+	if r.pos >= len(r.buf) {
+		return false, nil
+	}
+	if c := r.buf[r.pos]; c != '$' {
+		return false, protocolError(fmt.Sprintf("expected '$', got '%c'", printable(c)))
+	}
+	before := r.pos
+	n, ok, err := r.number("bulk length", "too big bulk count string")
+	if !ok || err != nil {
+		return false, err
+	}
+	switch {
+	case n < 0 || n > MaxCommand || r.pos-r.at+int(n) > MaxCommand:
+		return false, protocolError("invalid bulk length")
+	case n > maxBytesUnknown && !r.known:
+		return false, protocolError("unauthenticated bulk length")
+	}
+	end := r.pos + int(n)
+	if end+2 > len(r.buf) {
+		r.pos = before
+		return false, nil
+	}
+	if r.buf[end] != '\r' || r.buf[end+1] != '\n' {
+		return false, protocolError("expected CRLF after a bulk string")
+	}
+	r.args = append(r.args, span{r.pos, end})
+	r.pos = end + 2
+	return true, nil
+}
+
+// number parses the line at r.pos: a letter, a number, CRLF.
+func (r *reader) number(what, tooLong string) (n int64, ok bool, err error) {
+	line := r.buf[r.pos:]
+	end := bytes.IndexByte(line, '\r')
+	if end < 0 {
+		if len(line) > maxInline {
+			return 0, false, protocolError(tooLong)
+		}
+		return 0, false, nil
+	}
+	if end+1 >= len(line) {
+		return 0, false, nil
+	}
+	n, valid := parseInt(line[1:end])
+	if !valid || line[end+1] != '\n' || end > maxInline {
+		return 0, false, protocolError("invalid " + what)
+	}
+	r.pos += end + 2
+	return n, true, nil
+}
+
+// parseInt parses a decimal number as Redis does: no sign but a minus, no leading zeros.
+func parseInt(b []byte) (n int64, ok bool) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || len(b) > 19 || b[0] == '0' && (len(b) > 1 || negative) {
+		return 0, false
+	}
+	var u uint64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		u = u*10 + uint64(c-'0')
+	}
+	switch {
+	case negative && u <= 1<<63:
+		return -int64(u-1) - 1, true
+	case negative || u > math.MaxInt64:
+		return 0, false
+	}
+	return int64(u), true
+}
+
+// inline parses a command in one line, as people type it.
+func (r *reader) inline() (done bool, err error) {
+	line := r.buf[r.pos:]
+	end := bytes.IndexByte(line, '\n')
+	if end > maxInline || end < 0 && len(line) > maxInline {
+		return false, protocolError("too big inline request")
+	}
+	if end < 0 {
+		return false, nil
+	}
+	from := r.pos
+	r.pos += end + 1
+	line = bytes.TrimSuffix(line[:end], []byte("\r"))
+	for i := 0; i < len(line); {
+		if space(line[i]) {
+			i++
+			continue
+		}
+		arg, next, err := word(line, i)
+		if err != nil {
+			return false, err
+		}
+		r.args = append(r.args, span{from + arg.from, from + arg.to})
+		i = next
+	}
+	return true, nil
+}
+
+// word parses the argument that begins at i of a line. Text in quotes is decoded in place: it never
+// becomes longer. next is where the next argument may begin.
+func word(line []byte, i int) (arg span, next int, err error) {
+	arg = span{i, i}
+	put := func(c byte) { line[arg.to] = c; arg.to++ }
+	for i < len(line) && !space(line[i]) {
+		quote := line[i]
+		if quote != '"' && quote != '\'' {
+			put(quote)
+			i++
+			continue
+		}
+		for i++; ; i++ {
+			if i >= len(line) {
+				return arg, 0, errQuotes
+			}
+			c := line[i]
+			switch {
+			case c == quote:
+			case c == '\\' && quote == '"' && i+1 < len(line):
+				var used int
+				c, used = escape(line[i+1:])
+				i += used
+				put(c)
+				continue
+			case c == '\\' && i+1 < len(line) && line[i+1] == '\'':
+				i++
+				put('\'')
+				continue
+			default:
+				put(c)
+				continue
+			}
+			break
+		}
+		if i++; i < len(line) && !space(line[i]) {
+			return arg, 0, errQuotes
+		}
+	}
+	return arg, i, nil
+}
+
+const errQuotes = protocolError("unbalanced quotes in request")
+
+// escape decodes what follows a backslash, and returns how many bytes that is.
+func escape(b []byte) (c byte, used int) {
+	switch b[0] {
+	case 'n':
+		return '\n', 1
+	case 'r':
+		return '\r', 1
+	case 't':
+		return '\t', 1
+	case 'b':
+		return '\b', 1
+	case 'a':
+		return '\a', 1
+	case 'x':
+		if len(b) >= 3 {
+			high, ok := hexDigit(b[1])
+			low, also := hexDigit(b[2])
+			if ok && also {
+				return high<<4 | low, 3
+			}
+		}
+	}
+	return b[0], 1
+}
+
+func hexDigit(c byte) (n byte, ok bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
+}
+
+func space(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' || c == 0 }
+
+// printable returns c, or a question mark for what would spoil a line of the protocol.
+func printable(c byte) rune {
+	if c < ' ' || c > '~' {
+		return '?'
+	}
+	return rune(c)
+}
+
+// errTooLarge means that a command is larger than MaxCommand.
+var errTooLarge = errors.New("a command is too large")
+
+// fill reads more from the connection. It waits for at least one byte.
+func (r *reader) fill() error {
+	r.compact()
+	if len(r.buf) == cap(r.buf) {
+		if len(r.buf) > MaxCommand+maxInline {
+			return errTooLarge
+		}
+		larger := make([]byte, len(r.buf), max(firstBuffer, 2*cap(r.buf)))
+		copy(larger, r.buf)
+		r.buf = larger
+	}
+	n, err := r.from.Read(r.buf[len(r.buf):cap(r.buf)])
+	r.buf = r.buf[:len(r.buf)+n]
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// compact moves what is not consumed to the front of the buffer.
+func (r *reader) compact() {
+	if r.at == 0 {
+		return
+	}
+	n := copy(r.buf, r.buf[r.at:])
+	r.buf = r.buf[:n]
+	r.pos -= r.at
+	for i := range r.args {
+		r.args[i].from -= r.at
+		r.args[i].to -= r.at
+	}
+	r.at = 0
+}

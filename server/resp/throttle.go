@@ -1,0 +1,295 @@
+package resp
+
+import (
+	"errors"
+	"hash/maphash"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"stint"
+	"stint/limiter"
+)
+
+// cellUsage is what redis-cell answers to a wrong number of arguments.
+const cellUsage = "Cell error: Usage: CL.THROTTLE <key> <max_burst> <count per period> <period> [<quantity>]"
+
+// throttle is CL.THROTTLE key max_burst count period [quantity] with the contract of redis-cell: a
+// token bucket of max_burst + 1. Its answer is whether the request is limited, the limit, what
+// remains, the seconds to wait (-1: none, or never), and the seconds until the bucket is full.
+//
+// redis-cell keeps a time, so that a key whose rate is raised is denied for what it used at the old
+// rate. Here the used units are kept.
+func (c *conn) throttle(args [][]byte) {
+	if len(args) != 5 && len(args) != 6 {
+		c.out.fail(cellUsage)
+		return
+	}
+	var n [4]int64
+	n[3] = 1
+	for i, a := range args[2:] {
+		var valid bool
+		if n[i], valid = parseInt(a); !valid {
+			c.out.fail("Cell error: Couldn't parse as integer: " + cut(a))
+			return
+		}
+	}
+	burst, quantity := n[0], n[3]
+	if burst < 0 && burst > math.MinInt64 && n[1] > 0 && n[2] > 0 && quantity > 0 {
+		c.throttled(&stint.Decision{Limit: max(burst+1, 0), RetryAfter: stint.Never})
+		return
+	}
+	known, err := c.server.numbers.find(bucket{burst, n[1], n[2]})
+	if err != nil {
+		c.out.fail("Cell error: " + err.Error())
+		return
+	}
+	if quantity < 0 {
+		c.out.fail("Cell error: the quantity is negative: give 0 to look, and DEL to give everything back")
+		return
+	}
+	if len(args[1]) > limiter.MaxValue {
+		c.out.fail("Cell error: the key is too long")
+		return
+	}
+	cost := uint32(quantity)
+	tooMany := quantity > math.MaxUint32
+	if tooMany {
+		cost = 0
+	}
+	d, err := c.bucket(args[1], known.limit, stint.Ask, cost)
+	if err != nil {
+		c.out.fail(noDecision(err))
+		return
+	}
+	if tooMany {
+		d.Allowed, d.RetryAfter = false, stint.Never
+	}
+	c.server.numbers.saw(args[1], known)
+	c.throttled(d)
+}
+
+// throttled answers CL.THROTTLE.
+func (c *conn) throttled(d *stint.Decision) {
+	limited, retry := int64(1), cellSeconds(d.RetryAfter)
+	if d.Allowed {
+		limited, retry = 0, -1
+	}
+	c.out.array(5)
+	for _, n := range [...]int64{limited, d.Limit, d.Remaining, retry, cellSeconds(d.ResetAfter)} {
+		c.out.number(n)
+	}
+}
+
+// cellSeconds rounds as redis-cell does: up, unless less than a millisecond is left over.
+func cellSeconds(d time.Duration) int64 {
+	if d == stint.Never {
+		return -1
+	}
+	s := int64(d / time.Second)
+	if d%time.Second >= time.Millisecond {
+		s++
+	}
+	return s
+}
+
+// bucket asks for the bucket of a key, and returns the decision, which is valid until the next one.
+func (c *conn) bucket(key []byte, limit *stint.Limit, op stint.Op, cost uint32) (*stint.Decision, error) {
+	c.req = limiter.Request{Descriptors: append(c.req.Descriptors[:0], limiter.Descriptor{Cost: cost}), Op: op}
+	err := c.server.limiter.DecideInline(c.server.ctx, unsafe.String(unsafe.SliceData(key), len(key)), limit, &c.req, &c.verdict)
+	return &c.verdict.Decision, err
+}
+
+// look returns the state of the bucket of a key, and its numbers if this node knows them.
+func (c *conn) look(key []byte) (d *stint.Decision, known *numbered, err error) {
+	limit := probe
+	if known = c.server.numbers.of(key); known != nil {
+		limit = known.limit
+	}
+	d, err = c.bucket(key, limit, stint.Ask, 0)
+	return d, known, err
+}
+
+// probe is the limit with which keys are looked at whose numbers are not known. A state keeps its
+// used units under other numbers.
+var probe = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Burst: 1})
+
+// del is DEL key...: the buckets of the keys are full again. It answers how many were not.
+func (c *conn) del(args [][]byte) {
+	deleted := int64(0)
+	for _, key := range args[1:] {
+		d, known, err := c.look(key)
+		if err != nil {
+			c.out.fail(noDecision(err))
+			return
+		}
+		if d.Remaining == d.Limit {
+			continue
+		}
+		limit := probe
+		if known != nil {
+			limit = known.limit
+		}
+		if _, err := c.bucket(key, limit, stint.Reset, 0); err != nil {
+			c.out.fail(noDecision(err))
+			return
+		}
+		deleted++
+	}
+	c.out.number(deleted)
+}
+
+// exists is EXISTS key...: how many of the buckets are not full. In redis-cell a full one has no key.
+func (c *conn) exists(args [][]byte) {
+	found := int64(0)
+	for _, key := range args[1:] {
+		d, _, err := c.look(key)
+		if err != nil {
+			c.out.fail(noDecision(err))
+			return
+		}
+		if d.Remaining < d.Limit {
+			found++
+		}
+	}
+	c.out.number(found)
+}
+
+func (c *conn) ttl(args [][]byte) { c.untilFull(args[1], time.Second) }
+
+func (c *conn) pttl(args [][]byte) { c.untilFull(args[1], time.Millisecond) }
+
+// untilFull answers when the bucket of a key is full, rounded as TTL does: -2 if it is, -1 if this
+// node does not know the numbers of the bucket, since another one has asked for it.
+func (c *conn) untilFull(key []byte, unit time.Duration) {
+	d, known, err := c.look(key)
+	switch {
+	case err != nil:
+		c.out.fail(noDecision(err))
+	case d.Remaining == d.Limit:
+		c.out.number(-2)
+	case known == nil:
+		c.out.number(-1)
+	case unit == time.Millisecond:
+		c.out.number(int64((d.ResetAfter + unit - 1) / unit))
+	default:
+		c.out.number(int64((d.ResetAfter + unit/2) / unit))
+	}
+}
+
+// bucket are the numbers of CL.THROTTLE.
+type bucket struct{ burst, count, period int64 }
+
+// limit returns the token bucket with these numbers.
+func (b bucket) limit() (*stint.Limit, error) {
+	switch {
+	case b.burst < 0 || b.burst >= math.MaxUint32:
+		return nil, errors.New("max_burst is not a number from 0 to 4294967294")
+	case b.count <= 0 || b.count > math.MaxUint32:
+		return nil, errors.New("count per period is not a number from 1 to 4294967295")
+	case b.period <= 0 || b.period > int64(math.MaxInt64/time.Second):
+		return nil, errors.New("period is not a number of seconds above 0")
+	case b.count/b.period >= int64(time.Second):
+		return nil, errors.New("more than one unit in a nanosecond")
+	}
+	limit, err := stint.NewLimit(stint.Spec{
+		Algorithm: stint.TokenBucket, Requests: uint32(b.count), Per: time.Duration(b.period) * time.Second, Burst: uint32(b.burst + 1), RoundRate: true,
+	})
+	if wrong, ok := errors.AsType[*stint.SpecError](err); ok {
+		return nil, errors.New(wrong.Field + " " + wrong.Problem)
+	}
+	return limit, err
+}
+
+// numbered is a limit that was asked for.
+type numbered struct {
+	bucket
+	limit *stint.Limit
+	id    uint16 // of its place, from 1; 0: it has none
+}
+
+const (
+	bucketSlots = 1 << 13
+	bucketTries = 8
+	keySlots    = 1 << 17
+)
+
+// numbers caches the limits of CL.THROTTLE, and remembers which of them each key had last, so that
+// TTL can be answered: 1 MB for 131,072 keys, of which two with one place replace each other. Nothing
+// depends on it but TTL and speed. It is safe for concurrent use.
+type numbers struct {
+	seed    maphash.Seed
+	buckets [bucketSlots]atomic.Pointer[numbered]
+	keys    [keySlots]atomic.Uint64 // 48 bits of the hash of a key, and the id of its limit
+}
+
+func (n *numbers) init() { n.seed = maphash.MakeSeed() }
+
+// find returns the limit with these numbers.
+func (n *numbers) find(b bucket) (*numbered, error) {
+	at := (uint64(b.burst)*0x9e3779b97f4a7c15 ^ uint64(b.count)*0xbf58476d1ce4e5b9 ^ uint64(b.period)*0x94d049bb133111eb) >> 40
+	var made *numbered
+	for i := range uint64(bucketTries) {
+		place := (at + i) % bucketSlots
+		slot := &n.buckets[place]
+		one := slot.Load()
+		if one == nil {
+			if made == nil {
+				limit, err := b.limit()
+				if err != nil {
+					return nil, err
+				}
+				made = &numbered{bucket: b, limit: limit}
+			}
+			made.id = uint16(place + 1)
+			if slot.CompareAndSwap(nil, made) {
+				return made, nil
+			}
+			one = slot.Load()
+		}
+		if one.bucket == b {
+			return one, nil
+		}
+	}
+	if made != nil {
+		made.id = 0
+		return made, nil
+	}
+	limit, err := b.limit()
+	return &numbered{bucket: b, limit: limit}, err
+}
+
+const idBits = 16
+
+// saw notes the numbers of a key.
+func (n *numbers) saw(key []byte, known *numbered) {
+	h := maphash.Bytes(n.seed, key)
+	slot := &n.keys[h%keySlots]
+	if v := h&^(1<<idBits-1) | uint64(known.id); slot.Load() != v {
+		slot.Store(v)
+	}
+}
+
+// of returns the numbers that a key had last; nil if they are not known.
+func (n *numbers) of(key []byte) *numbered {
+	h := maphash.Bytes(n.seed, key)
+	v := n.keys[h%keySlots].Load()
+	id := v & (1<<idBits - 1)
+	if id == 0 || v>>idBits != h>>idBits {
+		return nil
+	}
+	return n.buckets[id-1].Load()
+}
+
+// noDecision returns the error for a decision that failed. The cause is for logs and metrics only.
+func noDecision(err error) string {
+	if wrong, ok := errors.AsType[*limiter.AtMostError](err); ok {
+		return "ERR " + wrong.Error()
+	}
+	if strings.Contains(err.Error(), "deadline") {
+		return "ERR the store did not decide in time: try again, or set on_store_failure in the rule for this case"
+	}
+	return "ERR the store could not decide: try again, or set on_store_failure in the rule for this case"
+}
