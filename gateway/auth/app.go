@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"stint/gateway/internal/filewatch"
-	"stint/gateway/service"
 	"stint/rule/token"
 )
 
@@ -52,13 +51,13 @@ func (a *App) use(j *JWT) error {
 		a.files[j.Keys] = append(a.files[j.Keys], j)
 		_, err := j.load()
 		if f, ok := errors.AsType[*fault](err); ok {
-			return service.Fault(f.file, f.problem, f.hint)
+			return j.keysFault(f.file+": "+f.problem, f.hint)
 		}
 		return err
 	}
 	address, err := token.NewAddress(j.Keys, j.AllowHTTP)
 	if err != nil {
-		return j.fault("keys "+withoutUser(j.Keys)+": "+err.Error(), "write an https:// address of a key set (JWKS) without a user; allow_http allows http:// in a network where nobody can replace the keys")
+		return j.keysFault("keys "+withoutUser(j.Keys)+": "+err.Error(), "write an https:// address of a key set (JWKS) without a user; allow_http allows http:// in a network where nobody can replace the keys")
 	}
 	a.addresses = append(a.addresses, address)
 	j.set(address, "")

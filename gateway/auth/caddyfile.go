@@ -183,7 +183,11 @@ func (j *JWT) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return err
 	}
 	return options(d, "stint_jwt", map[string]func(string) error{
-		"keys": text1(&j.Keys), "issuer": text1(&j.Issuer), "audience": text1(&j.Audience),
+		"keys": func(value string) error {
+			j.Keys, j.KeysPlace = value, service.Place(d)
+			return nil
+		},
+		"issuer": text1(&j.Issuer), "audience": text1(&j.Audience),
 		"user": text1(&j.User), "plan": text1(&j.Plan), "header": text1(&j.Header),
 		"leeway": func(value string) error {
 			leeway, err := caddy.ParseDuration(value)

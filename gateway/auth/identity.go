@@ -88,7 +88,7 @@ func (i *Identity) Provision(caddy.Context) error {
 
 // fault returns an error about the directive.
 func (i *Identity) fault(problem, hint string) error {
-	return service.Fault(placeOr(i.Place, "stint_identity"), problem, hint)
+	return service.Fault(service.PlaceOf(i.Place, i), problem, hint)
 }
 
 // fold returns the form that all names have that a server might read as one: in lower case, with - for

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,9 @@ type JWT struct {
 
 	// Place is the place of the directive in the configuration file, for errors.
 	Place string `json:"place,omitempty"`
+
+	// KeysPlace is the place of Keys in the configuration file, for errors; "" means Place.
+	KeysPlace string `json:"keys_place,omitempty"`
 
 	current atomic.Pointer[verifiers]
 	refused string // the last fault of the key file, which is logged once
@@ -119,7 +123,12 @@ func keepSecret(ctx caddy.Context, header string) error {
 
 // fault returns an error about the directive.
 func (j *JWT) fault(problem, hint string) error {
-	return service.Fault(placeOr(j.Place, "stint_jwt"), problem, hint)
+	return service.Fault(service.PlaceOf(j.Place, j), problem, hint)
+}
+
+// keysFault returns an error about the keys.
+func (j *JWT) keysFault(problem, hint string) error {
+	return service.Fault(cmp.Or(j.KeysPlace, service.PlaceOf(j.Place, j)), problem, hint)
 }
 
 // set uses keys from now on.

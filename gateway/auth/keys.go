@@ -75,7 +75,7 @@ func (k *Keys) Provision(ctx caddy.Context) error {
 		}
 	}
 	if !configured || k.app.Config().Records == "" {
-		return service.Fault(placeOr(k.Place, "stint_keys"), "stint_keys needs the records of API keys", "add records FILE to the global option stint")
+		return service.Fault(service.PlaceOf(k.Place, k), "stint_keys needs the records of API keys", "add records FILE to the global option stint")
 	}
 	return nil
 }
@@ -154,12 +154,4 @@ func bearer(value string) (token string, ok bool) {
 		return "", false
 	}
 	return strings.Trim(value[len(scheme):], " "), true
-}
-
-// placeOr returns the place of a directive for errors, or its name where there is none.
-func placeOr(place, name string) string {
-	if place == "" {
-		return name
-	}
-	return place
 }

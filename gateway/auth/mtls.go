@@ -71,7 +71,7 @@ func (m *MTLS) Provision(caddy.Context) error {
 		m.Name = "common_name"
 	}
 	if m.read = names[m.Name]; m.read == nil {
-		return service.Fault(placeOr(m.Place, "stint_mtls"), "a certificate has no "+m.Name, "write one of "+strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+		return service.Fault(service.PlaceOf(m.Place, m), "a certificate has no "+m.Name, "write one of "+strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 	}
 	return nil
 }

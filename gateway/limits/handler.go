@@ -130,14 +130,18 @@ func (h *Handler) open() {
 	h.gate = httplimit.NewGate(running.Limiter(), h.Domain, h.options)
 }
 
+// module is a handler as Caddy's configuration has it.
+type module interface {
+	caddy.Module
+	caddyhttp.MiddlewareHandler
+}
+
 // provision checks the options. self is the handler that has h.
-func (h *Handler) provision(ctx caddy.Context, self caddyhttp.MiddlewareHandler, phase rule.Phase) (err error) {
+func (h *Handler) provision(ctx caddy.Context, self module, phase rule.Phase) (err error) {
 	if h.app, err = service.Running(ctx); err != nil {
 		return err
 	}
-	if h.Place == "" {
-		h.Place = "stint"
-	}
+	h.Place = service.PlaceOf(h.Place, self)
 	if err := h.checkDomain(); err != nil {
 		return err
 	}

@@ -37,6 +37,13 @@ var bad = []struct{ name, app, site, globals, want string }{
 	{"an unknown word", "rules DIR/rules.yaml", "stint api {\n\t\theader ietf\n\t}", "", `Caddyfile:14: unknown word "header"; hint: is headers meant?`},
 	{"an unknown preset", "rules DIR/rules.yaml", "stint api {\n\t\theaders iet\n\t}", "", `Caddyfile:13: headers: unknown word "iet"; hint: use ietf, legacy, draft03, none`},
 	{"a status that is none", "rules DIR/rules.yaml", "stint api {\n\t\tstatus 200\n\t}", "", "Caddyfile:13: status: 200 is no denial; hint: use 400 to 599"},
+	{"a missing address list", "rules DIR/rules.yaml", "stint_only DIR/none.txt", "", "Caddyfile:13: DIR/none.txt: cannot read it: no such file or directory; hint: "},
+	{"a bad address list", "rules DIR/rules.yaml", "respond hi\n\tstint_deny DIR/rules.yaml", "", "Caddyfile:14: DIR/rules.yaml:2: "},
+	{"missing keys of tokens", "rules DIR/rules.yaml", "stint_jwt {\n\t\tissuer x\n\t\tkeys DIR/none.json\n\t}", "", "Caddyfile:15: DIR/none.json: cannot read it: no such file or directory; hint: "},
+	{"bad keys of tokens", "rules DIR/rules.yaml", "stint_jwt {\n\t\tkeys DIR/jwks.json\n\t}", "", "Caddyfile:14: DIR/jwks.json: "},
+	{"a missing key of the queue", "rules DIR/rules.yaml\n\t\tqueue_key_file DIR/none\n\t\tqueue DIR/queue", "stint api", "", "Caddyfile:10: queue_key_file: stat DIR/none: no such file or directory; hint: "},
+	{"a bad key of identities", "rules DIR/rules.yaml\n\t\tqueue DIR/queue\n\t\tqueue_identity_key_file DIR/short", "stint api", "", "Caddyfile:11: queue_identity_key_file DIR/short: "},
+	{"a missing list of operators", "rules DIR/rules.yaml\n\t\tadmin_access DIR/none", "stint api", "", "Caddyfile:10: cannot read the callers of admin: no such file or directory; hint: "},
 	{
 		"proxies without strict", "rules DIR/rules.yaml", "stint api", "servers {\n\t\ttrusted_proxies static 10.0.0.0/8\n\t}",
 		"Caddyfile:16: the server has trusted_proxies without trusted_proxies_strict: clients can write any address into the forwarded header; hint: add trusted_proxies_strict to the block of servers",
@@ -53,6 +60,8 @@ func badFile(app, site, globals string) string {
 var badRules = map[string]string{
 	"rules.yaml": rules,
 	"bad.yaml":   "domain: api\ndescriptors: [{kye: user}]\n",
+	"jwks.json":  `{"keys": [{}]}`,
+	"short":      "abc\n",
 	"plain.yaml": "domain: plain\ndescriptors: [{key: user, rate_limit: {requests: 1, per: 1h}}]\n",
 }
 
@@ -87,6 +96,25 @@ func TestBadInput(t *testing.T) {
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.ReplaceAll(lines[len(lines)-1], `\"`, `"`) // in a log of JSON
+}
+
+// TestBadJSON checks that a fault of a configuration in JSON, which has no lines, names the module.
+func TestBadJSON(t *testing.T) {
+	g := newGateway(t, badRules)
+	for _, tt := range []struct{ app, handler, want string }{
+		{`"settings": {"rules": ["rules.yaml"], "stroe": ["memory"]}`, `"handler": "stint", "domain": "api"`, "apps.stint.settings.stroe: unknown setting"},
+		{`"settings": {"rules": ["none.yaml"]}`, `"handler": "stint", "domain": "api"`, "apps.stint.settings.rules: none.yaml: "},
+		{`"settings": {"rules": ["rules.yaml"]}, "queue": {"storage": "queue", "key_file": "none"}`, `"handler": "stint", "domain": "api"`, "apps.stint.queue.key_file: queue_key_file: stat none: "},
+		{`"settings": {"rules": ["rules.yaml"]}`, `"handler": "stint_early", "domain": "other"`, `http.handlers.stint_early: no rules for domain "other"`},
+		{`"settings": {"rules": ["rules.yaml"]}`, `"handler": "stint_only", "files": ["none.txt"]`, "http.handlers.stint_only: none.txt: "},
+		{`"settings": {"rules": ["rules.yaml"]}`, `"handler": "authentication", "providers": {"stint_jwt": {"keys": "none.pem"}}`, "http.authentication.providers.stint_jwt: none.pem: "},
+	} {
+		g.write("caddy.json", `{"apps": {"stint": {`+tt.app+`}, "http": {"servers": {"one": {"listen": ["ADDRESS"], "routes": [{"handle": [{`+tt.handler+`}]}]}}}}}`)
+		out, err := g.command("validate", "--config", "caddy.json").CombinedOutput()
+		if err == nil || !strings.Contains(lastLine(string(out)), tt.want) {
+			t.Errorf("%v, want %s in\n%s", err, tt.want, out)
+		}
+	}
 }
 
 // TestNoApp checks the error of a directive without the global option.
@@ -163,7 +191,7 @@ func TestStoreAway(t *testing.T) {
 			found = line
 		}
 	}
-	for _, want := range []string{"each rule follows its on_store_failure", `"hint":"`, away} {
+	for _, want := range []string{"each rule follows its on_store_failure", `"hint":"`, `"place":"Caddyfile:10"`, away} {
 		if !strings.Contains(found, want) {
 			t.Errorf("no %s in the log line %q", want, found)
 		}

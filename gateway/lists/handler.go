@@ -47,10 +47,10 @@ func (Deny) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision reads the lists.
-func (o *Only) Provision(ctx caddy.Context) error { return o.provision(ctx, true) }
+func (o *Only) Provision(ctx caddy.Context) error { return o.provision(ctx, o, true) }
 
 // Provision reads the lists.
-func (d *Deny) Provision(ctx caddy.Context) error { return d.provision(ctx, false) }
+func (d *Deny) Provision(ctx caddy.Context) error { return d.provision(ctx, d, false) }
 
 // ServeHTTP passes a request on if its client is in a list.
 func (o *Only) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
@@ -82,11 +82,9 @@ type handler struct {
 	refuser *response.Refuser
 }
 
-// provision reads the files. If full is set, each must have an element.
-func (h *handler) provision(ctx caddy.Context, full bool) error {
-	if h.Place == "" {
-		h.Place = "address list"
-	}
+// provision reads the files of self, which has h. If full is set, each must have an element.
+func (h *handler) provision(ctx caddy.Context, self caddy.Module, full bool) error {
+	h.Place = service.PlaceOf(h.Place, self)
 	if len(h.Files) == 0 {
 		return service.Fault(h.Place, "no file of networks", "name at least one, such as allow.txt")
 	}
@@ -98,7 +96,7 @@ func (h *handler) provision(ctx caddy.Context, full bool) error {
 	for _, file := range h.Files {
 		l, err := app.use(file, full)
 		if err != nil {
-			return explain(err)
+			return explain(h.Place, err)
 		}
 		h.lists = append(h.lists, l)
 	}

@@ -112,10 +112,11 @@ func faultOf(err error) error {
 	return f
 }
 
-// explain returns the error of a configuration with a list that cannot be read.
-func explain(err error) error {
+// explain returns the error of a configuration with a list that cannot be read. place is that of the
+// directive.
+func explain(place string, err error) error {
 	if f, ok := errors.AsType[*fault](err); ok {
-		return service.Fault(rule.Place(f.file, f.line), f.problem, f.hint)
+		return service.Fault(place, rule.Place(f.file, f.line)+": "+f.problem, f.hint)
 	}
 	return err
 }

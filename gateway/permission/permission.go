@@ -70,9 +70,7 @@ const day = 24 * time.Hour
 
 // Provision checks the limits.
 func (p *Permission) Provision(ctx caddy.Context) error {
-	if p.Place == "" {
-		p.Place = "tls.permission.stint"
-	}
+	p.Place = service.PlaceOf(p.Place, p)
 	for _, suffix := range p.Suffixes {
 		ascii, err := idna.Lookup.ToASCII(strings.Trim(suffix, "."))
 		if err != nil || ascii == "" {

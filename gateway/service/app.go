@@ -174,8 +174,8 @@ func (a *App) Cleanup() error {
 	return errors.Join(err, a.shared.leave(a))
 }
 
-// place returns the place of a setting, for errors.
-func (a *App) place(name string) string { return cmp.Or(a.Places[name], name) }
+// place returns the place of a setting, for errors. A configuration in JSON has its path there.
+func (a *App) place(name string) string { return cmp.Or(a.Places[name], "apps.stint.settings."+name) }
 
 // key returns what configurations that share a service have in common: all settings but rules.
 func (a *App) key() string {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -112,6 +113,12 @@ func parseOption(d *caddyfile.Dispenser, before any) (any, error) {
 
 // Place returns the place of the current token, such as Caddyfile:3.
 func Place(d *caddyfile.Dispenser) string { return fmt.Sprintf("%s:%d", d.File(), d.Line()) }
+
+// PlaceOf returns the place of a module for errors: place, or where a configuration in JSON has none, the
+// module's path, such as http.handlers.stint.
+func PlaceOf(place string, m caddy.Module) string {
+	return cmp.Or(place, string(m.CaddyModule().ID))
+}
 
 func isFlag(name string) bool { return typeOf(name) == "bool" }
 func isList(name string) bool { return typeOf(name) == "list" }

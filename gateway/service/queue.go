@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -33,8 +34,10 @@ type Queue struct {
 	// Workers is how many records this gateway sends at a time. 0 means 8.
 	Workers int `json:"workers,omitempty"`
 
-	// Place is the place in the configuration file, for errors.
-	Place string `json:"place,omitempty"`
+	// Place is the place in the configuration file, for errors, and Places those of the files of keys by
+	// the names of their fields, such as key_file.
+	Place  string            `json:"place,omitempty"`
+	Places map[string]string `json:"places,omitempty"`
 
 	keys   *seal.Keys
 	signer *queue.Signer
@@ -52,9 +55,11 @@ var queueWords = map[string]func(q *Queue, place string, args []string) error{
 		return setText(&q.Storage, place, "queue", args, "write queue FILE, or queue redis://HOST:PORT")
 	},
 	"queue-key-file": func(q *Queue, place string, args []string) error {
+		q.setPlace("key_file", place)
 		return setText(&q.KeyFile, place, "queue_key_file", args, "write queue_key_file FILE")
 	},
 	"queue-identity-key-file": func(q *Queue, place string, args []string) error {
+		q.setPlace("identity_key_file", place)
 		return setText(&q.IdentityKeyFile, place, "queue_identity_key_file", args, "write queue_identity_key_file FILE")
 	},
 	"worker": func(q *Queue, place string, args []string) error {
@@ -99,12 +104,22 @@ func (a *App) parseQueue(d *caddyfile.Dispenser, name string) (bool, error) {
 	return true, set(a.Queue, Place(d), d.RemainingArgs())
 }
 
+// setPlace remembers the place of a field.
+func (q *Queue) setPlace(field, place string) {
+	if q.Places == nil {
+		q.Places = map[string]string{}
+	}
+	q.Places[field] = place
+}
+
+// placeOf returns the place of a field, for errors.
+func (q *Queue) placeOf(field string) string {
+	return cmp.Or(q.Places[field], "apps.stint.queue."+field)
+}
+
 // provision checks the settings, and reads the keys. It opens nothing.
 func (q *Queue) provision() (err error) {
-	place := q.Place
-	if place == "" {
-		place = "queue"
-	}
+	place := cmp.Or(q.Place, "apps.stint.queue")
 	if q.Storage == "" {
 		return Fault(place, "settings of a queue without a queue", "add queue FILE, or queue redis://HOST:PORT")
 	}
@@ -119,14 +134,14 @@ func (q *Queue) provision() (err error) {
 	}
 	if q.KeyFile != "" {
 		if q.keys, err = seal.Load(q.KeyFile); err != nil {
-			return Fault(place, err.Error(), "make a key with openssl rand -base64 32")
+			return Fault(q.placeOf("key_file"), err.Error(), "make a key with openssl rand -base64 32")
 		}
 	}
 	if q.IdentityKeyFile == "" {
 		return nil
 	}
 	if q.signer, err = queue.LoadSigner(q.IdentityKeyFile); err != nil {
-		return Fault(place, err.Error(), "make a key with openssl rand -base64 32, and give it to the upstream")
+		return Fault(q.placeOf("identity_key_file"), err.Error(), "make a key with openssl rand -base64 32, and give it to the upstream")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -62,7 +63,7 @@ func joinRequests(a *App) (*requests, error) {
 }
 
 func openRequests(key string, a *App) (*requests, error) {
-	r := &requests{key: key, place: a.Queue.Storage, log: newLogs(a.ctx.Slogger())}
+	r := &requests{key: key, place: a.Queue.Storage, log: newLogs(a)}
 	var err error
 	if connect.IsURL(a.Queue.Storage) {
 		if r.stream, err = stream.Open(stream.Options{URL: a.Queue.Storage, Namespace: a.config.Namespace}); err == nil {
@@ -75,7 +76,7 @@ func openRequests(key string, a *App) (*requests, error) {
 		}
 	}
 	if err != nil {
-		return nil, Fault(a.Queue.Place, "queue "+connect.RedactURL(a.Queue.Storage)+": "+err.Error(), hintOf(err))
+		return nil, Fault(cmp.Or(a.Queue.Place, "apps.stint.queue"), "queue "+connect.RedactURL(a.Queue.Storage)+": "+err.Error(), hintOf(err))
 	}
 	return r, nil
 }
@@ -109,7 +110,7 @@ func (r *requests) use(a *App) {
 // startLocked starts the worker of a configuration.
 func (r *requests) startLocked(u *user) {
 	a := u.app
-	r.log.use(a.ctx.Slogger())
+	r.log.use(a)
 	var publish func(context.Context) error
 	if r.stream != nil && a.Queue.sends() == 0 {
 		seal := func(id string, answer []byte) []byte { return a.Queue.keys.Seal(id, "answer", answer) }

@@ -55,7 +55,7 @@ func join(a *App) (*shared, error) {
 
 // start starts a service.
 func start(key string, a *App) (*shared, error) {
-	s := &shared{key: key, collectors: new(telemetry.Collectors), log: newLogs(a.ctx.Slogger()), ended: make(chan struct{})}
+	s := &shared{key: key, collectors: new(telemetry.Collectors), log: newLogs(a), ended: make(chan struct{})}
 	config := a.config
 	config.Log, config.Collectors = slog.New(s.log), s.collectors
 	var err error
@@ -88,7 +88,7 @@ func (s *shared) watch() {
 func (s *shared) use(a *App, running bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log.use(a.ctx.Slogger())
+	s.log.use(a)
 	if running {
 		if err := s.service.UseRules(a.config.Rules, "configuration of Caddy"); err != nil {
 			s.logLast()
@@ -119,7 +119,7 @@ func (s *shared) leave(a *App) error {
 // logLast makes the service log to the log of the last user.
 func (s *shared) logLast() {
 	if n := len(s.users); n > 0 {
-		s.log.use(s.users[n-1].ctx.Slogger())
+		s.log.use(s.users[n-1])
 	}
 }
 
