@@ -6,6 +6,7 @@
 // the running service through service.Running. Package gateway/limits has the directives
 // `stint_early` and `stint`. Package gateway/lists has `stint_only` and `stint_deny`, gateway/auth the
 // authentication and `stint_identity`, gateway/permission the module tls.permission.stint. Package
+// gateway/internal/placement refuses directives at places where they could not do their work. Package
 // gateway/convert is the command `convert`, for Caddyfiles of caddy-ratelimit.
 package gateway
 

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"stint/gateway/internal/placement"
 	"stint/gateway/queue"
 	"stint/gateway/service"
 )
@@ -54,6 +55,7 @@ var (
 	_ caddyhttp.MiddlewareHandler = (*Identity)(nil)
 	_ caddyhttp.MiddlewareHandler = (*User)(nil)
 	_ caddy.Provisioner           = (*Identity)(nil)
+	_ placement.Checker           = (*Identity)(nil)
 )
 
 // CaddyModule returns the description of the module.
@@ -66,8 +68,10 @@ func (User) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.stint_user", New: func() caddy.Module { return new(User) }}
 }
 
-// Provision checks the names.
-func (i *Identity) Provision(caddy.Context) error {
+// Provision checks the names, and the place in the site.
+func (i *Identity) Provision(ctx caddy.Context) error {
+	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	placement.Check(server)
 	if i.Header == "" {
 		i.Header = DefaultHeader
 	}
@@ -82,6 +86,17 @@ func (i *Identity) Provision(caddy.Context) error {
 	}
 	if i.ForwardAuth != "" && fold(i.ForwardAuth) == fold(i.Header) {
 		return i.fault(i.Header+" is the header of forward_auth and that for the upstream", "give the upstream another name")
+	}
+	return nil
+}
+
+// CheckPlace returns an error if some requests of the site do not come to the handler, so that the headers
+// of their clients would stay.
+func (i *Identity) CheckPlace(p placement.Place) error {
+	outer, own := p.Routes[:len(p.Routes)-1], p.Routes[len(p.Routes)-1]
+	inner := func(r *caddyhttp.Route) bool { return !r.Terminal } // the route of a site is terminal
+	if slices.ContainsFunc(outer, inner) || len(own.MatcherSets) > 0 || own.Group != "" {
+		return i.fault("stint_identity protects every request of the site, so it cannot stand in handle, route or another block", "write it into the site itself")
 	}
 	return nil
 }

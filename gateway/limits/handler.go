@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"stint/gateway/internal/client"
+	"stint/gateway/internal/placement"
 	"stint/gateway/queue"
 	"stint/gateway/queue/route"
 	"stint/gateway/service"
@@ -67,6 +68,7 @@ type Handler struct {
 	site         route.Site
 	log          *slog.Logger
 	client       *client.Finder
+	outcomes     outcomes
 	queue        *queue.Queue // nil: there is none
 	statusesHere bool         // this handler serves the status resources of the queue
 }
@@ -90,8 +92,10 @@ func (*Early) CaddyModule() caddy.ModuleInfo {
 var (
 	_ caddy.Provisioner           = (*Late)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Late)(nil)
+	_ placement.Checker           = (*Late)(nil)
 	_ caddy.Provisioner           = (*Early)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Early)(nil)
+	_ placement.Checker           = (*Early)(nil)
 )
 
 // Provision checks the options against the rules.
@@ -110,8 +114,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		h.serveStatus(w, r)
 		return nil
 	}
-	if record := queue.Delivered(r.Context()); record != nil && record.Domain == h.Domain && record.Route == earlyName && h.site.Name != earlyName {
-		return next.ServeHTTP(w, r) // its limits were asked for stint_early, which is not called again
+	if h.decided(r) {
+		return next.ServeHTTP(w, r)
 	}
 	return h.gate.Serve(w, r, next)
 }
@@ -152,13 +156,14 @@ func (h *Handler) provision(ctx caddy.Context, self module, phase rule.Phase) (e
 	}
 	h.log = ctx.Slogger()
 	h.addSite(server, self, clients, phase)
+	placement.Check(server)
 	failures := &logging.FailureLog{Log: ctx.Slogger(), Event: "no decision", Hint: "see the store and the limit's on_store_failure"}
-	seen := outcomes{logged: server != nil && server.Logs != nil}
+	h.outcomes = outcomes{logged: server != nil && server.Logs != nil}
 	h.options = httplimit.Options{
 		Phase: phase, Identity: identity, Client: clients.Find, Failed: failed,
 		OverHeader: h.OverHeader, DegradedHeader: h.DegradedHeader, PolicyHeader: h.PolicyHeader,
 		Status: h.Status, Code: h.Code, Message: h.Message,
-		Observe: seen.observe, Earlier: seen.earlier,
+		Observe: h.outcomes.observe, Earlier: h.outcomes.earlier,
 		OnError: func(_ *http.Request, err error) { failures.Report(err) },
 	}
 	if h.DegradedHeader == "" {

@@ -44,6 +44,12 @@ var bad = []struct{ name, app, site, globals, want string }{
 	{"a missing key of the queue", "rules DIR/rules.yaml\n\t\tqueue_key_file DIR/none\n\t\tqueue DIR/queue", "stint api", "", "Caddyfile:10: queue_key_file: stat DIR/none: no such file or directory; hint: "},
 	{"a bad key of identities", "rules DIR/rules.yaml\n\t\tqueue DIR/queue\n\t\tqueue_identity_key_file DIR/short", "stint api", "", "Caddyfile:11: queue_identity_key_file DIR/short: "},
 	{"a missing list of operators", "rules DIR/rules.yaml\n\t\tadmin_access DIR/none", "stint api", "", "Caddyfile:10: cannot read the callers of admin: no such file or directory; hint: "},
+	{"a directive twice", "rules DIR/rules.yaml", "stint api\n\tstint api", "", "Caddyfile:14: stint api comes behind stint api of Caddyfile:13, so it would decide nothing; hint: remove one of the two"},
+	{"a directive twice, deep", "rules DIR/rules.yaml", "handle /a* {\n\t\troute {\n\t\t\tstint_early api\n\t\t}\n\t}\n\tstint_early api", "", "Caddyfile:15: stint_early api comes behind stint_early api of Caddyfile:18"},
+	{"the early directive behind the other", "rules DIR/rules.yaml", "route {\n\t\tstint api\n\t\tstint_early api\n\t}", "", "Caddyfile:15: stint_early api comes behind stint api of Caddyfile:14"},
+	{"twice with one matcher", "rules DIR/rules.yaml", "@a path /a*\n\tstint @a api\n\tstint @a api", "", "Caddyfile:15: stint api comes behind stint api of Caddyfile:14"},
+	{"an identity in a block", "rules DIR/rules.yaml", "handle {\n\t\tstint_identity\n\t}", "", "Caddyfile:14: stint_identity protects every request of the site, so it cannot stand in handle, route or another block; hint: write it into the site itself"},
+	{"an identity in an error route", "rules DIR/rules.yaml", "handle_errors {\n\t\tstint_identity\n\t}", "", "Caddyfile:14: stint_identity protects"},
 	{
 		"proxies without strict", "rules DIR/rules.yaml", "stint api", "servers {\n\t\ttrusted_proxies static 10.0.0.0/8\n\t}",
 		"Caddyfile:16: the server has trusted_proxies without trusted_proxies_strict: clients can write any address into the forwarded header; hint: add trusted_proxies_strict to the block of servers",
@@ -96,6 +102,20 @@ func TestBadInput(t *testing.T) {
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.ReplaceAll(lines[len(lines)-1], `\"`, `"`) // in a log of JSON
+}
+
+// TestRepeated checks that a request is decided once by the directives of a domain that it comes to, and that
+// those are accepted which share only some requests.
+func TestRepeated(t *testing.T) {
+	site := "stint_identity\n\thandle /one {\n\t\tstint api\n\t\trespond one\n\t}\n\thandle /two {\n\t\tstint api\n\t\tstint /two* api\n\t\terror 404\n\t}\n\t" +
+		"handle_errors {\n\t\tstint api\n\t\trespond sorry\n\t}\n\tstint_early /two* api\n\tstint_early /t* api"
+	g := start(t, badFile("rules DIR/rules.yaml", site, ""), badRules)
+	for i, path := range []string{"/one", "/two", "/three"} {
+		a := g.get(path)
+		if used := g.used("address", home); a.header.Get("X-Ratelimit-Limit") == "" || used != int64(i+1) {
+			t.Errorf("%s: %+v, %d used", path, a, used)
+		}
+	}
 }
 
 // TestBadJSON checks that a fault of a configuration in JSON, which has no lines, names the module.

@@ -21,6 +21,8 @@ const outcomeVar = "stint.outcome"
 type outcome struct {
 	rule, verdict string
 	earlier       httplimit.Earlier
+	decided       []decision  // which directives decided it, in order
+	few           [2]decision // memory of decided
 }
 
 // The verdicts beside the reasons of denials.
