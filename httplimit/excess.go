@@ -10,6 +10,7 @@ import (
 
 	"stint/limiter"
 	"stint/limiter/line"
+	"stint/limiter/response"
 	"stint/rule/denial"
 )
 
@@ -22,15 +23,16 @@ type Queue interface {
 
 	// Accept stores a request and answers it with 202. It may read the body. After an error it has
 	// answered nothing, and the request is denied: with [ErrQueueFull] by the status `full`, with
-	// any other error, such as [ErrTooLarge], as if its excess were dropped.
+	// [ErrBody] by 400, with any other error, such as [ErrTooLarge], as if its excess were dropped.
 	Accept(w http.ResponseWriter, r *http.Request, e *Excess) error
 }
 
-// The errors of a Queue that are no failures: there is no place, or the body is larger than its rule
-// allows.
+// The errors of a Queue that are no failures: there is no place, the body is larger than its rule
+// allows, or the client sent a wrong body or disconnected before its end.
 var (
 	ErrQueueFull = errors.New("the queue is full")
 	ErrTooLarge  = errors.New("the body is too large for the queue")
+	ErrBody      = response.ErrBody
 )
 
 // Excess is a request that a limit with `excess: queue` denies. It is valid until Accept returns; a
@@ -106,6 +108,9 @@ func (h *handler) enqueue(w http.ResponseWriter, r *http.Request, s *scratch, i 
 	case err == nil:
 		answer.accept()
 		return true
+	case errors.Is(err, ErrBody):
+		h.refuseBody(w, r, s, err)
+		return true
 	case !full && !errors.Is(err, ErrTooLarge):
 		h.report(r, err)
 	}
@@ -115,6 +120,20 @@ func (h *handler) enqueue(w http.ResponseWriter, r *http.Request, s *scratch, i 
 	}
 	h.limiter.Deny(r.Context(), v, i, "", 0)
 	return false
+}
+
+// refuseBody answers a request whose body cannot be read. Nothing stays charged. A client that
+// disconnected gets no answer.
+func (h *handler) refuseBody(w http.ResponseWriter, r *http.Request, s *scratch, err error) {
+	h.undo(r, &s.Verdict)
+	if closed := h.gone(r); r.Context().Err() != nil || closed != nil && closed() {
+		h.undoEarlier(r, s)
+		w.WriteHeader(statusGone)
+		return
+	}
+	s.Verdict.Clear()
+	h.refuser.Invalid(&s.refusal, r.Header["Accept"], err)
+	h.write(w, r, s)
 }
 
 // accepting is a ResponseWriter for a queue. It calls accepted once, before the answer is sent, so that

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -192,6 +193,8 @@ func TestQueueRefuses(t *testing.T) {
 		{"full, with a status of its own", httplimit.ErrQueueFull, "X-Asker", false, 503, "excess_full", "60", false},
 		{"a body that is too large", httplimit.ErrTooLarge, "X-User", false, 429, "rate_limited", "60", false},
 		{"a body that is too large, behind others", httplimit.ErrTooLarge, "X-User", true, 429, "excess_full", "1", false},
+		{"a wrong body", fmt.Errorf("%w: chunk", httplimit.ErrBody), "X-User", false, 400, "bad_body", "", false},
+		{"a wrong body, behind others", fmt.Errorf("%w: chunk", httplimit.ErrBody), "X-User", true, 400, "bad_body", "", false},
 		{"a failure", errors.New("disk"), "X-User", false, 429, "rate_limited", "60", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -213,6 +216,23 @@ func TestQueueRefuses(t *testing.T) {
 				t.Errorf("reported: %v", reported)
 			}
 		})
+	}
+}
+
+// A client that disconnected is no failure: nothing is reported, observed or kept.
+func TestQueueClientGone(t *testing.T) {
+	for _, err := range []error{fmt.Errorf("%w: EOF", httplimit.ErrBody), fmt.Errorf("storing: %w", context.Canceled)} {
+		var reported error
+		q := new(queue)
+		h := byRules(t, (&clock{1767225600_000_000}).store(), queueRules, httplimit.Options{Queue: q, OnError: func(_ *http.Request, err error) { reported = err }})
+		send(h, post("POST", "", "X-User", "bob"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		q.err = err
+		w := send(h, post("POST", "", "X-User", "bob").WithContext(ctx))
+		if want := map[bool]int{true: 499, false: 429}[errors.Is(err, httplimit.ErrBody)]; w.Code != want || reported != nil {
+			t.Errorf("%v: %s, reported %v", err, dump(w), reported)
+		}
 	}
 }
 

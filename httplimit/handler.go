@@ -1,6 +1,8 @@
 package httplimit
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -242,7 +244,11 @@ func (h *handler) name(w http.ResponseWriter, s *scratch) {
 	}
 }
 
+// report calls Options.OnError, unless the error is that the client disconnected.
 func (h *handler) report(r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return
+	}
 	if h.options.OnError != nil {
 		h.options.OnError(r, err)
 	}

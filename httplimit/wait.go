@@ -15,7 +15,7 @@ import (
 	"stint/rule/denial"
 )
 
-// statusGone is the status of a request whose client disconnected while it waited. No client gets it;
+// statusGone is the status of a request whose client disconnected before its answer. No client gets it;
 // it is for logs.
 const statusGone = 499
 

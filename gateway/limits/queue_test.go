@@ -1,9 +1,11 @@
 package limits_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -186,6 +188,46 @@ func TestQueue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A body that is no HTTP gets 400, and a client that goes away in the middle of its body nothing, also where the
+// queue holds orders before it. Neither is queued, and neither is an error of the gateway.
+func TestQueueBadBody(t *testing.T) {
+	upstream := newShop(t)
+	upstream.status = http.StatusServiceUnavailable // orders stay in the queue
+	text := strings.NewReplacer("QUEUE", "DIR/queue.db", "UPSTREAM", upstream.Listener.Addr().String(), "http://ADDRESS {", "http://ADDRESS {\n\tlog").Replace(queueSite)
+	g := start(t, text, map[string]string{"rules.yaml": orders, "keys": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", "identity": identityKey + "\n"})
+	g.order("ann", "first")
+	if r := g.order("ann", "second"); r.status != http.StatusAccepted {
+		t.Fatalf("%+v", r)
+	}
+	head := "POST /shop/orders HTTP/1.1\r\nHost: " + g.address + "\r\nAuthorization: Basic YW5uOnNlY3JldA==\r\n"
+	dial := func(request string) net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", g.address)
+		testkit.Must(t, err)
+		t.Cleanup(func() { c.Close() })
+		_, err = c.Write([]byte(request))
+		testkit.Must(t, err)
+		return c
+	}
+	wrong := dial(head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(wrong), nil)
+	testkit.Must(t, err)
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), `"code":"bad_body"`) {
+		t.Errorf("a wrong chunk: %d %s", resp.StatusCode, body)
+	}
+	dial(head + "Content-Length: 100\r\n\r\nabc").Close()
+	g.await(`"status":499`)
+	if list := g.ask(http.MethodGet, "/stint/queue", "").body; strings.Count(list, `"rule"`) != 1 {
+		t.Errorf("the queue: %s", list)
+	}
+	for line := range strings.Lines(g.log.String()) {
+		if strings.Contains(line, "no decision") || strings.Contains(line, "cannot queue") {
+			t.Error(line)
+		}
 	}
 }
 

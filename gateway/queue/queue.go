@@ -152,11 +152,11 @@ func (q *Queue) accept(w http.ResponseWriter, r *http.Request, e *httplimit.Exce
 		return httplimit.ErrTooLarge
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, s.Body+1))
-	if err != nil {
-		return fmt.Errorf("reading the body of a request for the queue: %w", err)
-	}
-	if int64(len(body)) > s.Body {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large || int64(len(body)) > s.Body {
 		return httplimit.ErrTooLarge
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", httplimit.ErrBody, err)
 	}
 	record := q.record(r, e, body)
 	record.Route, record.Server = handler, server

@@ -174,8 +174,11 @@ func (f *Refuser) Unidentified(r *Refusal, accept []string) {
 // challenge names what a client needs whose API key is not valid, as RFC 9110 demands of a 401.
 var challenge = []denial.Header{{Name: "WWW-Authenticate", Value: "ApiKey"}}
 
+// ErrBody means that the body of a request cannot be read: the client sent a wrong one, or disconnected.
+var ErrBody = errors.New("the body cannot be read")
+
 // Invalid makes the refusal of a request with a bad cost, an ambiguous path or an API key that is not
-// valid, by the error that Decide returned.
+// valid, by the error that Decide returned, or of one with a wrong body, by ErrBody.
 func (f *Refuser) Invalid(r *Refusal, accept []string, err error) {
 	if errors.Is(err, rule.ErrKey) {
 		plainRefusal(r, accept, web.NewMessage("unauthorized", "", "The API key is not valid."), http.StatusUnauthorized, stint.Never)
@@ -185,6 +188,8 @@ func (f *Refuser) Invalid(r *Refusal, accept []string, err error) {
 	code := "bad_cost"
 	if _, ok := errors.AsType[*rule.PathError](err); ok {
 		code = "bad_path"
+	} else if errors.Is(err, ErrBody) {
+		code = "bad_body"
 	}
 	plainRefusal(r, accept, web.NewMessage(code, "", err.Error()), http.StatusBadRequest, stint.Never)
 }
