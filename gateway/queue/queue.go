@@ -15,6 +15,7 @@ import (
 
 	"stint/gateway/queue/seal"
 	"stint/httplimit"
+	"stint/internal/logging"
 	"stint/limiter"
 	"stint/limiter/line"
 )
@@ -66,6 +67,8 @@ type Options struct {
 type Queue struct {
 	options Options
 	paused  atomic.Int64 // until when lines count as empty, as Unix time in nanoseconds
+
+	lookUps, full, puts logging.FailureLog // each at most once a minute
 }
 
 var _ httplimit.Queue = (*Queue)(nil)
@@ -102,22 +105,27 @@ func New(o Options) *Queue {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Queue{options: o}
+	const hint = "see the server or the disk of the queue"
+	return &Queue{
+		options: o,
+		lookUps: logging.FailureLog{Log: o.Log, Event: "cannot look up a line of the queue: requests may overtake queued ones", Hint: hint},
+		full:    logging.FailureLog{Log: o.Log, Event: "the queue takes no requests", Hint: hint},
+		puts:    logging.FailureLog{Log: o.Log, Event: "cannot queue a request", Hint: hint},
+	}
 }
 
 // Holds reports whether a line has unfinished records. If the storage cannot answer, it returns false:
 // the limit decides alone, and the request may overtake those in the line.
 func (q *Queue) Holds(id line.ID) bool {
-	now := time.Now().UnixNano()
-	if now < q.paused.Load() {
+	if time.Now().UnixNano() < q.paused.Load() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), holdsTimeout)
 	defer cancel()
 	holds, err := q.options.Storage.Holds(ctx, lineOf(id))
 	if err != nil {
-		q.paused.Store(now + int64(pauseAfterFault))
-		q.options.Log.Error("cannot look up a line of the queue: requests may overtake queued ones", "error", err)
+		q.paused.Store(time.Now().Add(pauseAfterFault).UnixNano()) // from now on: the look-up may have taken long
+		q.lookUps.Report(err)
 	}
 	return holds
 }
@@ -163,12 +171,12 @@ func (q *Queue) accept(w http.ResponseWriter, r *http.Request, e *httplimit.Exce
 	place, err := q.put(r.Context(), record, e)
 	if errors.Is(err, ErrFull) {
 		if err != ErrFull { //nolint:errorlint // the bare error is the bound of the rule; a wrapped one has another cause
-			q.options.Log.Error("the queue takes no requests", "error", err)
+			q.full.Report(err)
 		}
 		return errors.Join(httplimit.ErrQueueFull, err)
 	}
 	if err != nil {
-		q.options.Log.Error("cannot queue a request", "rule", e.Line.Rule, "error", err)
+		q.puts.Report(fmt.Errorf("rule %s: %w", e.Line.Rule, err))
 		return err
 	}
 	q.options.Stored()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -67,6 +68,7 @@ type Storage struct {
 	prefix  string
 	timeout time.Duration
 	now     func() time.Time
+	waiting atomic.Int64 // calls of within that have not ended
 }
 
 var (
@@ -118,13 +120,47 @@ func (s *Storage) run(ctx context.Context, doing string, script *rueidis.Lua, ar
 	return answer, nil
 }
 
+// mostWaiting is how many calls of requests wait for a server.
+const mostWaiting = 1000
+
+var errSilent = errors.New("redis: too many calls of the queue wait for the server")
+
+// within returns what call returns, or an error when ctx is done. While the client connects, it does not check
+// ctx, so that a call would wait until the client gives up a server that does not answer. Such a call ends in
+// the background.
+func within[T any](ctx context.Context, s *Storage, doing string, call func() (T, error)) (result T, err error) {
+	if s.waiting.Add(1) > mostWaiting {
+		s.waiting.Add(-1)
+		return result, errSilent
+	}
+	ended := make(chan struct{})
+	var late T
+	var failed error
+	go func() {
+		defer s.waiting.Add(-1)
+		defer close(ended)
+		late, failed = call()
+	}()
+	select {
+	case <-ended:
+		return late, failed
+	case <-ctx.Done():
+		return result, connect.Explain(doing, ctx.Err())
+	}
+}
+
 // Put implements queue.Lines. It returns queue.ErrFull also if the server's memory is full.
 func (s *Storage) Put(ctx context.Context, e *queue.Entry, b queue.Bounds) (place int, err error) {
 	args := []string{
 		e.ID, e.Line, e.Rule, strconv.Itoa(b.Places), strconv.FormatInt(b.Bytes, 10), strconv.FormatInt(e.Bytes(), 10), micros(e.At), micros(e.Made),
 		"state", string(queue.Waiting), "who", e.Who, "size", strconv.Itoa(e.Size), "rev", "1", "entry", "", "data", string(e.Data),
 	}
-	answer, err := s.run(ctx, "queue a request", putScript, append(args, fields(e)...)...)
+	const doing = "queue a request"
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	answer, err := within(ctx, s, doing, func() (rueidis.RedisMessage, error) {
+		return s.run(ctx, doing, putScript, append(args, fields(e)...)...)
+	})
 	if err != nil {
 		if strings.Contains(err.Error(), "OOM ") {
 			err = fmt.Errorf("%w: %w", queue.ErrFull, err)
@@ -140,17 +176,20 @@ func (s *Storage) Put(ctx context.Context, e *queue.Entry, b queue.Bounds) (plac
 
 // Holds implements queue.Lines.
 func (s *Storage) Holds(ctx context.Context, line string) (bool, error) {
+	const doing = "look up a line of the queue"
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	client, err := s.link.Client(ctx)
-	if err != nil {
-		return false, connect.Explain("connect", err)
-	}
-	n, err := client.Do(ctx, client.B().Exists().Key(s.prefix+"line:"+line).Build()).AsInt64()
-	if err != nil {
-		return false, connect.Explain("look up a line of the queue", err)
-	}
-	return n > 0, nil
+	return within(ctx, s, doing, func() (bool, error) {
+		client, err := s.link.Client(ctx)
+		if err != nil {
+			return false, connect.Explain("connect", err)
+		}
+		n, err := client.Do(ctx, client.B().Exists().Key(s.prefix+"line:"+line).Build()).AsInt64()
+		if err != nil {
+			return false, connect.Explain(doing, err)
+		}
+		return n > 0, nil
+	})
 }
 
 // Claim implements queue.Lines.
