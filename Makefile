@@ -60,7 +60,7 @@ race: ## unit tests under the race detector, with small numbers
 	go test -race -short $(GOTESTFLAGS) ./...
 	go -C examples test -race -short $(GOTESTFLAGS) ./...
 
-fuzz: ## fuzz each target for FUZZTIME (make fuzz FUZZTIME=5m)
+fuzz: ## fuzz each target, those of the gateway too, for FUZZTIME (make fuzz FUZZTIME=5m)
 	scripts/fuzz.sh $(FUZZTIME)
 
 fuzz-smoke: ## fuzz each target for a moment
