@@ -190,10 +190,7 @@ func (h *handler) obey(w http.ResponseWriter, r *http.Request, s *scratch) bool 
 			h.report(r, err)
 		}
 		if left <= 0 {
-			if s.same != nil {
-				s.policies = append(s.policies, s.same.policies...)
-			}
-			s.fields.Answer(s.policies, -1, h.options.Reset)
+			s.fields.Answer(h.shown(s), -1, h.options.Reset)
 			s.fields.Put(w.Header())
 			h.name(w, s)
 			if s.Verdict.Over && h.options.OverHeader != "" {

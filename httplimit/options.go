@@ -85,6 +85,11 @@ type Options struct {
 	// Without a place the decisions are in the context, which costs a copy of the request.
 	Earlier func(r *http.Request) *Earlier
 
+	// Several is for middlewares of several domains behind each other: the RateLimit fields of a request
+	// that passes show the limits of all, and others the tightest of all, instead of those of the last
+	// domain alone. It needs Earlier, and costs a copy of the numbers.
+	Several bool
+
 	// Failed is called if a handler behind a [Gate] returned an error and has sent no header, while
 	// limits that count responses wait for the status. Failed calls settle once, when it knows the
 	// status that the client gets, and before the request ends. If nil, the status is 500.

@@ -3,7 +3,9 @@ package httplimit
 import (
 	"context"
 	"net/http"
+	"slices"
 
+	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
 )
@@ -48,7 +50,8 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Next) error {
 // Earlier has the decisions of the phase Early about one request, for the middleware behind. The zero
 // Earlier has none. It is used by one goroutine at a time.
 type Earlier struct {
-	innermost *scratch // of the innermost middleware of the phase Early; nil: there is none
+	innermost *scratch      // of the innermost middleware of the phase Early; nil: there is none
+	passed    *[]web.Policy // limits that the request has passed in the other phase, for Options.Several; nil: none
 }
 
 // earlierKey is the context key of the scratch that an Earlier has otherwise.
@@ -78,6 +81,30 @@ func (h *handler) around(r *http.Request, s *scratch) *scratch {
 	}
 	outer, _ := r.Context().Value(earlierKey{}).(*scratch)
 	return outer
+}
+
+// shown returns the limits that the answer to a request shows which passes this middleware: its own, and those
+// that it passed before.
+func (h *handler) shown(s *scratch) []web.Policy {
+	own, all := len(s.policies), s.policies
+	for outer := s.outer; outer != nil; outer = outer.outer {
+		if h.options.Several || outer == s.same {
+			all = append(all, outer.policies...)
+		}
+	}
+	s.policies = all[:own]
+	if e := s.earlier; e != nil && h.options.Several {
+		before := e.passed
+		if before == nil {
+			before = new([]web.Policy)
+		}
+		all = append(all, *before...)
+		if h.options.Phase != Early {
+			passed := slices.Concat(*before, s.policies)
+			e.passed = &passed
+		}
+	}
+	return all
 }
 
 // findEarlier finds the earlier decisions about the request, and among them that of the same domain.

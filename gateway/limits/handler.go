@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -131,6 +132,9 @@ func (h *Handler) open() {
 	if h.err = h.openQueue(); h.err != nil {
 		return
 	}
+	h.options.Several = slices.ContainsFunc(h.app.Sites(), func(other route.Site) bool {
+		return other.Server == h.site.Server && other.Domain != h.Domain
+	})
 	h.gate = httplimit.NewGate(running.Limiter(), h.Domain, h.options)
 }
 

@@ -160,6 +160,9 @@ func (q *Queue) sends() int {
 // AddSite adds a handler that may queue requests, when it is provisioned.
 func (a *App) AddSite(site route.Site) { a.sites.Add(site) }
 
+// Sites returns all handlers that were added.
+func (a *App) Sites() []route.Site { return a.sites.All() }
+
 // Requests returns the running queue; nil if the configuration has none. Like Service it must not be
 // called before the configuration is started.
 func (a *App) Requests() (*queue.Queue, error) {
