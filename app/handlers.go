@@ -125,9 +125,10 @@ func (a *App) trafficHandler() http.Handler {
 			OnError:        func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
 			OnMisuse:       (&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Report,
 		},
-		JSON:    a.rls.JSON(),
-		OpenAPI: docs.OpenAPI,
-		Healthy: a.ready,
+		JSON:     a.rls.JSON(),
+		OpenAPI:  docs.OpenAPI,
+		Healthy:  a.ready,
+		Together: a.stores.OnNetwork(),
 	}).Handler()
 	if a.config.Demo == "" {
 		return traffic

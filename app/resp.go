@@ -13,7 +13,7 @@ import (
 
 // respServer returns the server of the address for the Redis protocol.
 func (a *App) respServer(log *slog.Logger) answerer {
-	options := resp.Options{Token: a.config.RESPToken, Version: Version(), Log: log}
+	options := resp.Options{Token: a.config.RESPToken, Version: Version(), Log: log, Together: a.stores.OnNetwork()}
 	if a.config.AdminToken != "" {
 		one := access.Single(a.config.AdminToken)
 		options.Lists = append(options.Lists, func() *access.List { return one })

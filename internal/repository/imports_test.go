@@ -229,6 +229,11 @@ var layers = []layer{
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{
+		[]string{"facts"},
+		[]string{".", "rule", "limiter", "internal/..."},
+		"facts observe what limiter decided, like telemetry",
+	},
+	{
 		[]string{"limiter/lookup"},
 		[]string{".", "rule", "limiter", "records", "records/apikey", "internal/..."},
 		"limiter asks an interface about clients; who joins it with a file of records knows both",
@@ -252,6 +257,11 @@ var layers = []layer{
 		[]string{"server/httpapi/limitjson"},
 		[]string{".", "rule", "limiter", "limiter/response", "internal/..."},
 		"limits are read and shown in one form, wherever they are asked for",
+	},
+	{
+		[]string{"server/httpapi/loadapi"},
+		[]string{"load", "server/httpapi/limitjson", "internal/..."},
+		"gauges know no limiter",
 	},
 	{
 		[]string{"server/access"},

@@ -13,7 +13,7 @@ import (
 
 // The fields of a check request. See jsonbody.Scanner.
 var (
-	checkFields      = []string{"domain", "descriptors", "key", "limit", "cost", "at_most"}
+	checkFields      = []string{"domain", "descriptors", "key", "limit", "cost", "at_most", "checks"}
 	descriptorFields = []string{"entries", "cost"}
 	entryFields      = []string{"key", "value"}
 )
@@ -25,6 +25,7 @@ const (
 	hasLimit
 	hasCost
 	hasAtMost
+	hasChecks
 )
 
 const costHint = "give the units to take, 0 to look without taking, or leave it out for 1"
@@ -38,6 +39,8 @@ type question struct {
 	key   string
 	limit *stint.Limit
 
+	checks []check // the checks of a batch, which has nothing else; nil: it is one check
+
 	withoutCost []int        // indices of the descriptors without a cost of their own
 	entries     []rule.Entry // entries of all descriptors, one after another
 }
@@ -47,7 +50,7 @@ const smallBody = 512
 
 // keepsLittle reports whether the memory is small enough to keep for the next request.
 func (q *question) keepsLittle() bool {
-	return cap(q.req.Descriptors) <= keptDescriptors && cap(q.entries) <= keptEntries
+	return q.checks == nil && cap(q.req.Descriptors) <= keptDescriptors && cap(q.entries) <= keptEntries
 }
 
 // The largest number of descriptors and entries whose memory is kept for the next request: some 64
@@ -57,39 +60,61 @@ const (
 	keptEntries     = 512
 )
 
+// form is what a check may be.
+type form uint8
+
+const (
+	oneCheck form = iota // one check
+	anyForm              // one, or a batch
+	ofABatch             // one of a batch
+)
+
 // decode decodes body into q and modifies body. It looks up limits of requests in limits.
-func (q *question) decode(body []byte, limits *limitjson.Cache) *jsonbody.Fault {
-	q.req = limiter.Request{Descriptors: q.req.Descriptors[:0]}
-	q.key, q.limit, q.withoutCost, q.entries = "", nil, q.withoutCost[:0], q.entries[:0]
-	if len(body) > smallBody {
-		q.room(body)
-	}
-	cost, atMost := uint32(1), false
+func (q *question) decode(body []byte, limits *limitjson.Cache, may form) *jsonbody.Fault {
 	s := jsonbody.Scanner{Data: body}
+	f := q.object(&s, limits, may)
+	if f == nil {
+		f = s.End()
+	}
+	return f
+}
+
+// object decodes a check or a batch.
+func (q *question) object(s *jsonbody.Scanner, limits *limitjson.Cache, may form) *jsonbody.Fault {
+	q.req = limiter.Request{Descriptors: q.req.Descriptors[:0]}
+	q.key, q.limit, q.withoutCost, q.entries, q.checks = "", nil, q.withoutCost[:0], q.entries[:0], nil
+	cost, atMost := uint32(1), false
 	seen, f := s.Object(checkFields, func(field int) (f *jsonbody.Fault) {
 		switch 1 << field {
 		case hasDomain:
 			q.req.Domain, f = s.TextUpTo(limiter.MaxKey)
 		case hasDescriptors:
-			f = q.descriptors(&s)
+			if may != ofABatch && len(s.Data) > smallBody {
+				q.room(s.Data)
+			}
+			f = q.descriptors(s)
 		case hasKey:
 			q.key, f = s.TextUpTo(limiter.MaxValue)
 		case hasLimit:
-			q.limit, f = limits.Read(&s)
+			q.limit, f = limits.Read(s)
 		case hasCost:
 			cost, f = s.Whole(costHint)
 		case hasAtMost:
 			atMost, f = s.Truth()
+		case hasChecks:
+			f = q.many(s, limits, may)
 		}
 		return f
 	})
-	if f == nil {
-		f = s.End()
+	switch {
+	case f != nil:
+		return f
+	case seen == hasChecks:
+		return nil
+	case seen&hasChecks != 0:
+		return jsonbody.Bad("checks", "given beside other fields", "give each check its own domain, key, limit and cost")
 	}
-	if f == nil {
-		f = q.check(seen)
-	}
-	if f != nil {
+	if f := q.check(seen); f != nil {
 		return f
 	}
 	if q.limit != nil {

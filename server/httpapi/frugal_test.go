@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/testkit"
 	"stint/limiter"
-	"stint/load"
 	"stint/server/httpapi/limitjson"
 )
 
@@ -19,13 +17,6 @@ import (
 func posted(body []byte) *http.Request {
 	return &http.Request{Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: -1}
 }
-
-// discard is a response that is not kept.
-type discard struct{ header http.Header }
-
-func (d discard) Header() http.Header       { return d.header }
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
-func (discard) WriteHeader(int)             {}
 
 // repeated returns bodies in which a piece is repeated.
 func repeated(before, piece, after string, times ...int) (list [][]byte) {
@@ -56,6 +47,11 @@ func TestDecodersAreFrugal(t *testing.T) {
 				seeds = append(seeds, repeated(before, text, `"}}`, 10, 5000, 170_000)...)
 			}
 		}
+		for _, check := range []string{
+			`{"key":"a","limit":{"unlimited":true}},`, `{"key":"a","limit":{"requests":1,"unit":"s"}},`, `{},`, `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":""}]}]},`,
+		} {
+			seeds = append(seeds, repeated(`{"checks":[`, check, `{}]}`, 1, 20, 300, 999, 1001, 20_000)...)
+		}
 		seeds = append(seeds, repeated(`{"cost":`, "1", "}", 5000, 1<<20-20)...)
 		seeds = append(seeds, repeated(`{"cost":1.`, "0", "}", 5000, 1<<20-20)...)
 		seeds = append(seeds, []byte(`{"key":"user:42","limit":{"algorithm":"token_bucket","requests":5,"per":"1s","burst":9,"refill":"step"},"cost":3}`))
@@ -63,22 +59,10 @@ func TestDecodersAreFrugal(t *testing.T) {
 			var limits limitjson.Cache
 			limits.Init()
 			if body, err := jsonbody.Read(nil, posted(input), MaxBody); err == nil {
-				if f := new(question).decode(body, &limits); f != nil {
+				if f := new(question).decode(body, &limits, anyForm); f != nil {
 					f.Append(nil)
 				}
 			}
-		})
-	})
-	t.Run("load", func(t *testing.T) {
-		seeds := [][]byte{[]byte(`{"load":0.5,"ttl":"5s"}`)}
-		seeds = append(seeds, repeated(`{"load":0.`, "5", `,"ttl":"5s"}`, 5000, 1<<20-20)...)
-		seeds = append(seeds, repeated(`{"ttl":"`, "5s", `"}`, 5000, 500_000)...)
-		seeds = append(seeds, repeated(`{"`, "x", `"}`, 5000, 1<<20-20)...)
-		a := &loadAPI{Gauges: new(load.Gauges), Names: func() []string { return []string{"cpu"} }, MaxBody: MaxBody, Log: slog.New(slog.DiscardHandler)}
-		testkit.Frugal(t, seeds, func(input []byte) {
-			r := posted(input)
-			r.SetPathValue("name", "cpu")
-			a.Set(discard{http.Header{}}, r)
 		})
 	})
 	t.Run("auth query", func(t *testing.T) {
@@ -116,7 +100,7 @@ func TestTooMuch(t *testing.T) {
 	} {
 		var limits limitjson.Cache
 		limits.Init()
-		f := new(question).decode([]byte(test.body), &limits)
+		f := new(question).decode([]byte(test.body), &limits, anyForm)
 		if got := ""; f != nil || test.want != "" {
 			if f != nil {
 				got = f.Message()
@@ -141,7 +125,7 @@ func TestPoolsKeepNothingLarge(t *testing.T) {
 		kept                 bool
 	}{{1, 1, true}, {100, 2, true}, {1000, 1, false}, {20, 100, false}} {
 		q := new(question)
-		if f := q.decode(body(test.descriptors, test.entries), &limits); f != nil || q.keepsLittle() != test.kept {
+		if f := q.decode(body(test.descriptors, test.entries), &limits, anyForm); f != nil || q.keepsLittle() != test.kept {
 			t.Errorf("%d descriptors of %d entries: kept %v, %v", test.descriptors, test.entries, q.keepsLittle(), f)
 		}
 	}

@@ -231,7 +231,7 @@ func (a *admin) read(r *http.Request) (*work, *jsonbody.Fault) {
 		return nil, jsonbody.ReadFault(err, a.options.MaxBody)
 	}
 	k := new(work)
-	if f := k.question.decode(body, &a.known); f != nil {
+	if f := k.question.decode(body, &a.known, oneCheck); f != nil {
 		return nil, f
 	}
 	k.question.req.Op = stint.Ask

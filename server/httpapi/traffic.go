@@ -64,6 +64,10 @@ type TrafficOptions struct {
 	// Auth are the options of AuthPath.
 	Auth AuthOptions
 
+	// Together means that the store decides calls together which are made at the same time, as one on
+	// the network does. The checks of a batch are then made so.
+	Together bool
+
 	// JSON handles JSONPath, only over net/http; nil for no such path.
 	JSON http.Handler
 
@@ -84,6 +88,7 @@ type Traffic struct {
 	healthy   func() bool  // answers HealthPath
 	pages     staticPages  // static pages
 	maxBody   int
+	together  bool
 	limits    limitjson.Cache
 	questions sync.Pool // of *work
 	exchanges sync.Pool // of *exchange, see carrier.go
@@ -97,7 +102,7 @@ type work struct {
 
 // NewTraffic returns the traffic endpoints over l.
 func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
-	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, healthy: options.Healthy, maxBody: options.MaxBody, pages: trafficPages(&options)}
+	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, healthy: options.Healthy, maxBody: options.MaxBody, together: options.Together, pages: trafficPages(&options)}
 	if t.maxBody <= 0 {
 		t.maxBody = MaxBody
 	}
@@ -162,8 +167,13 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 			t.questions.Put(w)
 		}
 	}()
-	if f := w.question.decode(req.Body, &t.limits); f != nil {
+	if f := w.question.decode(req.Body, &t.limits, anyForm); f != nil {
 		return f
+	}
+	if w.question.checks != nil {
+		t.serveMany(ctx, w.question.checks, resp)
+		w.question.checks = nil
+		return nil
 	}
 	if err := w.question.put(ctx, t.limiter, &w.verdict); err != nil {
 		return noDecision(err)

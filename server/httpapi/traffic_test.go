@@ -247,7 +247,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			"bad body", l, "POST", "/v1/check", "", `{"domain": "a", "x": 1}`, 400, "",
-			`{"error":{"code":"bad_request","message":"unknown field \"x\"; known here are domain, descriptors, key, limit, cost, at_most","context":{"offset":16}}}`,
+			`{"error":{"code":"bad_request","message":"unknown field \"x\"; known here are domain, descriptors, key, limit, cost, at_most, checks","context":{"offset":16}}}`,
 		},
 		{
 			"bad field", l, "POST", "/v1/check", "", `{"domain": 5}`, 400, "",

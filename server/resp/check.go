@@ -21,12 +21,12 @@ const (
 
 // asking is a request by rules that is being read from arguments.
 type asking struct {
-	c    *conn
+	c    *desk
 	args [][]byte
 }
 
 // begin begins a request of a domain. It returns an error for the client, "" if there is none.
-func (c *conn) begin(args [][]byte) (a asking, fault string) {
+func (c *desk) begin(args [][]byte) (a asking, fault string) {
 	c.req = limiter.Request{Domain: text(args[1]), Descriptors: c.req.Descriptors[:0]}
 	c.entries = c.entries[:0]
 	if n := len(args[1]); n == 0 || n > limiter.MaxKey {
@@ -70,7 +70,7 @@ func (a *asking) descriptor() (fault string) {
 }
 
 // one reads a request of one descriptor. It reports whether there is one, else it has answered.
-func (c *conn) one(args [][]byte) bool {
+func (c *desk) one(args [][]byte) bool {
 	a, fault := c.begin(args)
 	if fault == "" {
 		fault = a.descriptor()
@@ -85,7 +85,7 @@ func (c *conn) one(args [][]byte) bool {
 }
 
 // decide decides the request, or answers why it cannot.
-func (c *conn) decide() bool {
+func (c *desk) decide() bool {
 	if err := c.server.limiter.Decide(c.server.ctx, &c.req, &c.verdict); err != nil {
 		c.out.fail(noDecision(err))
 		return false
@@ -94,7 +94,7 @@ func (c *conn) decide() bool {
 }
 
 // check is STINT.CHECK domain n key value ... [COST c].
-func (c *conn) check(args [][]byte) {
+func (c *desk) check(args [][]byte) {
 	if c.one(args) && c.decide() {
 		v := &c.verdict
 		c.out.object(decisionFields)
@@ -103,7 +103,7 @@ func (c *conn) check(args [][]byte) {
 }
 
 // peek is STINT.PEEK domain n key value ...: what STINT.CHECK would see, without taking anything.
-func (c *conn) peek(args [][]byte) {
+func (c *desk) peek(args [][]byte) {
 	if !c.one(args) {
 		return
 	}
@@ -117,7 +117,7 @@ func (c *conn) peek(args [][]byte) {
 
 // checkMany is STINT.MCHECK domain m n key value ... [COST c] ...: m descriptors that are decided as
 // one.
-func (c *conn) checkMany(args [][]byte) {
+func (c *desk) checkMany(args [][]byte) {
 	a, fault := c.begin(args)
 	m, valid := parseInt(args[2])
 	if fault == "" && (!valid || m < 1 || m > limiter.MaxDescriptors) {
@@ -152,7 +152,7 @@ func (c *conn) checkMany(args [][]byte) {
 }
 
 // nameOf returns the name of the rule or list that decided; "" if none did.
-func (c *conn) nameOf(r *rule.Rule) string {
+func (c *desk) nameOf(r *rule.Rule) string {
 	switch {
 	case r != nil:
 		return r.Name
@@ -166,7 +166,7 @@ func (c *conn) nameOf(r *rule.Rule) string {
 const decisionFields = 11
 
 // decision appends the fields of a decision, by the names that /v1/check has.
-func (c *conn) decision(rule string, d *stint.Decision, unmatched bool, reason limiter.Reason) {
+func (c *desk) decision(rule string, d *stint.Decision, unmatched bool, reason limiter.Reason) {
 	out := &c.out
 	out.text("allowed")
 	out.truth(d.Allowed)

@@ -6,9 +6,12 @@ type command struct {
 
 	// args is how many arguments it has, with its name; -n: at least n.
 	args  int
-	early bool   // before AUTH too
-	usage string // error for a wrong number of arguments; "": that of Redis
+	early bool // before AUTH too
 	do    func(c *conn, args [][]byte)
+
+	// decide is set instead of do for a command that depends on nothing of the connection, so that
+	// several can be decided at the same time.
+	decide func(d *desk, args [][]byte)
 }
 
 // commands are all commands by their names in capital letters. It is filled once, since some of them
@@ -17,10 +20,10 @@ var commands map[string]*command
 
 func init() {
 	commands = map[string]*command{
-		"CL.THROTTLE":   {name: "cl.throttle", args: -1, do: (*conn).throttle},
-		"STINT.CHECK":   {name: "stint.check", args: -5, do: (*conn).check},
-		"STINT.PEEK":    {name: "stint.peek", args: -5, do: (*conn).peek},
-		"STINT.MCHECK":  {name: "stint.mcheck", args: -6, do: (*conn).checkMany},
+		"CL.THROTTLE":   {name: "cl.throttle", args: -1, decide: (*desk).throttle},
+		"STINT.CHECK":   {name: "stint.check", args: -5, decide: (*desk).check},
+		"STINT.PEEK":    {name: "stint.peek", args: -5, decide: (*desk).peek},
+		"STINT.MCHECK":  {name: "stint.mcheck", args: -6, decide: (*desk).checkMany},
 		"STINT.INSPECT": {name: "stint.inspect", args: -5, do: (*conn).inspect},
 		"STINT.RESET":   {name: "stint.reset", args: -5, do: (*conn).resetLimits},
 		"DEL":           {name: "del", args: -2, do: (*conn).del},

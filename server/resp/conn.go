@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"sync"
 	"time"
 
 	"stint/limiter"
@@ -24,25 +26,33 @@ const (
 
 // conn is a connection of a client.
 type conn struct {
-	server *Server
 	net    net.Conn
 	id     int64
 	peer   netip.Addr
 	in     *reader
-	out    reply
-	closed bool // close after the answers are sent
+	closed bool  // close after the answers are sent
+	failed error // of the bytes after the last commands
 
 	name    string
 	caller  access.Caller
 	hasRole bool // caller is one of Options.Lists
 
+	desk
+
+	desks []*desk // for commands that are decided at the same time
+}
+
+// desk is where commands are decided and answered, one after another.
+type desk struct {
+	server  *Server
+	out     reply
 	req     limiter.Request
 	verdict limiter.Verdict
 	entries []rule.Entry
 }
 
 func newConn(s *Server, c net.Conn) *conn {
-	one := &conn{server: s, net: c, id: s.ids.Add(1), in: newReader(c, s.open())}
+	one := &conn{net: c, id: s.ids.Add(1), in: newReader(c, s.open()), desk: desk{server: s}}
 	if at, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		one.peer = at.AddrPort().Addr().Unmap()
 	}
@@ -55,6 +65,9 @@ func (c *conn) serve() {
 	defer c.net.Close()
 	for !c.closed {
 		args, err := c.in.next()
+		if c.failed != nil {
+			err = c.failed // what followed the commands before
+		}
 		switch {
 		case err != nil:
 			c.fault(err)
@@ -134,15 +147,54 @@ func (c *conn) do(args [][]byte) {
 	case !c.in.known && !cmd.early:
 		c.out.fail("NOAUTH Authentication required.")
 	case cmd.args > 0 && len(args) != cmd.args || len(args) < -cmd.args:
-		if cmd.usage != "" {
-			c.out.fail(cmd.usage)
-			return
-		}
 		c.out.fail("ERR wrong number of arguments for '" + cmd.name + "' command")
-	default:
+	case cmd.decide == nil:
 		cmd.do(c, args)
+	case c.server.options.Together && c.in.more():
+		c.together(cmd, args)
+	default:
+		cmd.decide(&c.desk, args)
 	}
 }
+
+// mostTogether is how many commands of a pipeline are decided at the same time.
+const mostTogether = 1000
+
+// together decides a command and those that follow it in what has arrived, at the same time, and
+// answers them in order.
+func (c *conn) together(cmd *command, args [][]byte) {
+	var all sync.WaitGroup
+	var next [][]byte
+	n := 0
+	for cmd != nil && cmd.decide != nil && (cmd.args < 0 && len(args) >= -cmd.args) && n < mostTogether {
+		if n == len(c.desks) {
+			c.desks = append(c.desks, &desk{server: c.server})
+		}
+		d, decide, own := c.desks[n], cmd.decide, slices.Clone(args)
+		d.out = reply{d.out.buf[:0], c.out.version}
+		all.Go(func() { decide(d, own) })
+		n++
+		next, c.failed = c.in.next()
+		if next == nil {
+			break
+		}
+		var name [32]byte
+		cmd, args = commands[string(upper(name[:0], next[0]))], next
+	}
+	all.Wait()
+	for _, d := range c.desks[:n] {
+		c.out.buf = append(c.out.buf, d.out.buf...)
+	}
+	if cap(c.desks) > keptDesks {
+		c.desks = nil
+	}
+	if next != nil {
+		c.do(next)
+	}
+}
+
+// keptDesks is how many desks a connection keeps for its next pipeline.
+const keptDesks = 128
 
 // upper appends name in capital letters to dst; a name that is longer than any command is cut.
 func upper(dst, name []byte) []byte {

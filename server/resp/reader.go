@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 )
 
 // Bounds on what a client may make the server keep.
@@ -19,6 +20,9 @@ const (
 
 	// maxInline is the most bytes of a command in one line, and of the line of a number.
 	maxInline = 64 << 10
+
+	// inlineArgs is the most arguments of a command in one line.
+	inlineArgs = 256
 
 	// Before AUTH, as in Redis.
 	maxArgsUnknown  = 10
@@ -44,69 +48,52 @@ type reader struct {
 	at   int    // where the current command begins
 
 	// The state of a command of which a part has arrived.
-	pos  int // up to which buf is parsed
-	left int // arguments still to come; -1: the command has not begun
-	args []span
+	first int // where its first argument begins; 0: the number of arguments is not read yet
+	count int // its arguments
+	pos   int // up to which buf is parsed
+	seen  int // arguments before pos
 
 	known bool // the client has authenticated, or need not
 	out   [][]byte
 }
 
-// span is an argument in buf.
-type span struct{ from, to int }
-
 // newReader returns a reader of commands from from.
-func newReader(from io.Reader, known bool) *reader {
-	return &reader{from: from, known: known, left: -1}
-}
+func newReader(from io.Reader, known bool) *reader { return &reader{from: from, known: known} }
 
 // more reports whether a part of a further command has arrived.
 func (r *reader) more() bool { return r.at < len(r.buf) }
 
 // next returns the next command if all of it has arrived, else nil. The arguments are valid until the
-// next call of next or fill. The error is a protocolError.
+// next call of fill. The error is a protocolError.
 func (r *reader) next() ([][]byte, error) {
-	if r.left < 0 && !r.begin() {
-		return nil, nil
-	}
-	for {
+	for r.at < len(r.buf) {
 		done, err := r.parse()
 		if err != nil || !done {
 			return nil, err
 		}
-		if len(r.args) > 0 {
-			break
+		r.at, r.first, r.count, r.seen = r.pos, 0, 0, 0
+		if len(r.out) > 0 {
+			return r.out, nil
 		}
-		r.at = r.pos // an empty command has no answer
-		if !r.begin() {
-			return nil, nil
-		}
-	}
-	r.out = r.out[:0]
-	for _, a := range r.args {
-		r.out = append(r.out, r.buf[a.from:a.to:a.to])
-	}
-	r.at, r.left = r.pos, -1
-	return r.out, nil
-}
-
-// begin begins a command at r.at. It reports whether there is a byte of it.
-func (r *reader) begin() bool {
-	r.pos, r.left, r.args = r.at, -1, r.args[:0]
-	if r.at < len(r.buf) {
-		return true
+		// An empty command has no answer.
 	}
 	r.buf, r.at, r.pos = r.buf[:0], 0, 0
 	if cap(r.buf) > keptBuffer {
 		r.buf = nil
 	}
-	return false
+	return nil, nil
 }
 
-// parse goes on with the command. It reports whether all of it has arrived.
+// fewArgs is up to how many arguments are collected while they are counted. Those of larger commands
+// are collected when all have arrived, so that they take no memory before that.
+const fewArgs = 64
+
+// parse goes on with the command at r.at. It reports whether all of it has arrived; then r.out are its
+// arguments.
 func (r *reader) parse() (done bool, err error) {
-	if r.left < 0 {
-		if r.buf[r.pos] != '*' {
+	if r.first == 0 {
+		r.pos, r.out = r.at, r.out[:0]
+		if r.buf[r.at] != '*' {
 			return r.inline()
 		}
 		n, ok, err := r.number("multibulk length", "too big mbulk count string")
@@ -119,46 +106,63 @@ func (r *reader) parse() (done bool, err error) {
 		case n > maxArgsUnknown && !r.known:
 			return false, protocolError("unauthenticated multibulk length")
 		}
-		r.left = int(max(n, 0))
+		r.first, r.count = r.pos, int(max(n, 0))
 	}
-	for ; r.left > 0; r.left-- {
-		if ok, err := r.bulk(); !ok || err != nil {
+	collect := r.seen == 0 && r.count <= fewArgs
+	for r.seen < r.count {
+		from, to, ok, err := r.bulk()
+		if !ok || err != nil {
 			return false, err
 		}
+		r.seen++
+		if collect {
+			r.out = append(r.out, r.buf[from:to:to])
+		}
+	}
+	if !collect {
+		r.collect()
 	}
 	return true, nil
 }
 
+// collect collects the arguments of a command that has arrived.
+func (r *reader) collect() {
+	r.out, r.pos = slices.Grow(r.out[:0], r.count), r.first
+	for range r.count {
+		from, to, _, _ := r.bulk() // it was parsed before
+		r.out = append(r.out, r.buf[from:to:to])
+	}
+}
+
 // bulk parses one argument.
-func (r *reader) bulk() (ok bool, err error) {
+func (r *reader) bulk() (from, to int, ok bool, err error) {
 	if r.pos >= len(r.buf) {
-		return false, nil
+		return 0, 0, false, nil
 	}
 	if c := r.buf[r.pos]; c != '$' {
-		return false, protocolError(fmt.Sprintf("expected '$', got '%c'", printable(c)))
+		return 0, 0, false, protocolError(fmt.Sprintf("expected '$', got '%c'", printable(c)))
 	}
 	before := r.pos
 	n, ok, err := r.number("bulk length", "too big bulk count string")
 	if !ok || err != nil {
-		return false, err
+		return 0, 0, false, err
 	}
 	switch {
 	case n < 0 || n > MaxCommand || r.pos-r.at+int(n) > MaxCommand:
-		return false, protocolError("invalid bulk length")
+		return 0, 0, false, protocolError("invalid bulk length")
 	case n > maxBytesUnknown && !r.known:
-		return false, protocolError("unauthenticated bulk length")
+		return 0, 0, false, protocolError("unauthenticated bulk length")
 	}
-	end := r.pos + int(n)
-	if end+2 > len(r.buf) {
+	from, to = r.pos, r.pos+int(n)
+	if to+2 > len(r.buf) {
 		r.pos = before
-		return false, nil
+		return 0, 0, false, nil
 	}
-	if r.buf[end] != '\r' || r.buf[end+1] != '\n' {
-		return false, protocolError("expected CRLF after a bulk string")
+	if r.buf[to] != '\r' || r.buf[to+1] != '\n' {
+		return 0, 0, false, protocolError("expected CRLF after a bulk string")
 	}
-	r.args = append(r.args, span{r.pos, end})
-	r.pos = end + 2
-	return true, nil
+	r.pos = to + 2
+	return from, to, true, nil
 }
 
 // number parses the line at r.pos: a letter, a number, CRLF.
@@ -217,7 +221,6 @@ func (r *reader) inline() (done bool, err error) {
 	if end < 0 {
 		return false, nil
 	}
-	from := r.pos
 	r.pos += end + 1
 	line = bytes.TrimSuffix(line[:end], []byte("\r"))
 	for i := 0; i < len(line); {
@@ -229,7 +232,10 @@ func (r *reader) inline() (done bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		r.args = append(r.args, span{from + arg.from, from + arg.to})
+		if len(r.out) == inlineArgs {
+			return false, protocolError("too big inline request")
+		}
+		r.out = append(r.out, slices.Clip(arg))
 		i = next
 	}
 	return true, nil
@@ -237,9 +243,9 @@ func (r *reader) inline() (done bool, err error) {
 
 // word parses the argument that begins at i of a line. Text in quotes is decoded in place: it never
 // becomes longer. next is where the next argument may begin.
-func word(line []byte, i int) (arg span, next int, err error) {
-	arg = span{i, i}
-	put := func(c byte) { line[arg.to] = c; arg.to++ }
+func word(line []byte, i int) (arg []byte, next int, err error) {
+	arg = line[i:i]
+	put := func(c byte) { arg = append(arg, c) }
 	for i < len(line) && !space(line[i]) {
 		quote := line[i]
 		if quote != '"' && quote != '\'' {
@@ -357,9 +363,8 @@ func (r *reader) compact() {
 	n := copy(r.buf, r.buf[r.at:])
 	r.buf = r.buf[:n]
 	r.pos -= r.at
-	for i := range r.args {
-		r.args[i].from -= r.at
-		r.args[i].to -= r.at
+	if r.first > 0 {
+		r.first -= r.at
 	}
 	r.at = 0
 }

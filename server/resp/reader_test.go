@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"stint/internal/testkit"
 )
 
 // pieces is a connection that delivers pieces of at most n bytes.
@@ -75,6 +77,7 @@ func TestReader(t *testing.T) {
 		{"*1\r\n$4\r\nPINGXX", nil, "Protocol error: expected CRLF after a bulk string"},
 		{"*1\r\n$4\rXPING\r\n", nil, "Protocol error: invalid bulk length"},
 		{"*" + strings.Repeat("1", maxInline+2), nil, "Protocol error: too big mbulk count string"},
+		{strings.Repeat("a ", inlineArgs+1) + "\r\n", nil, "Protocol error: too big inline request"},
 		{strings.Repeat("a", maxInline+2), nil, "Protocol error: too big inline request"},
 		{"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPI", []string{`["PING"]`}, ""},
 	} {
@@ -150,6 +153,31 @@ func FuzzReader(f *testing.F) {
 		cut, err2 := readAll(string(data), n, true)
 		if !slices.Equal(whole, cut) || fmt.Sprint(err) != fmt.Sprint(err2) {
 			t.Errorf("%q: whole %v %v, in pieces of %d %v %v", data, whole, err, n, cut, err2)
+		}
+	})
+}
+
+// Any bytes take little memory.
+func TestDecodersAreFrugal(t *testing.T) {
+	var seeds [][]byte
+	for _, n := range []int{1, 100, 5000, 100_000} {
+		seeds = append(seeds,
+			[]byte(fmt.Sprintf("*%d\r\n%s", n, strings.Repeat("$1\r\na\r\n", n))),
+			[]byte(fmt.Sprintf("*%d\r\n%s", n, strings.Repeat("$0\r\n\r\n", n))),
+			[]byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", n)),
+			[]byte(strings.Repeat("*0\r\n", n)),
+			[]byte(strings.Repeat("a ", min(n, maxInline/3))+"\r\n"),
+			[]byte(strings.Repeat("\r\n", n)),
+			[]byte(fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", n, strings.Repeat("x", n))),
+		)
+	}
+	testkit.Frugal(t, seeds, func(input []byte) {
+		r := newReader(&pieces{input, 1 << 14}, true)
+		for {
+			args, err := r.next()
+			if err != nil || args == nil && r.fill() != nil {
+				return
+			}
 		}
 	})
 }

@@ -30,6 +30,10 @@ type Options struct {
 	// reset. Nil: not called.
 	OnReset func(reset Reset) error
 
+	// Together means that the store decides calls together which are made at the same time, as one on
+	// the network does. The commands of a pipeline are then decided so.
+	Together bool
+
 	// Version is the version of Stint, for INFO.
 	Version string
 

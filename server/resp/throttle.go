@@ -22,7 +22,7 @@ const cellUsage = "Cell error: Usage: CL.THROTTLE <key> <max_burst> <count per p
 //
 // redis-cell keeps a time, so that a key whose rate is raised is denied for what it used at the old
 // rate. Here the used units are kept.
-func (c *conn) throttle(args [][]byte) {
+func (c *desk) throttle(args [][]byte) {
 	if len(args) != 5 && len(args) != 6 {
 		c.out.fail(cellUsage)
 		return
@@ -72,7 +72,7 @@ func (c *conn) throttle(args [][]byte) {
 }
 
 // throttled answers CL.THROTTLE.
-func (c *conn) throttled(d *stint.Decision) {
+func (c *desk) throttled(d *stint.Decision) {
 	limited, retry := int64(1), cellSeconds(d.RetryAfter)
 	if d.Allowed {
 		limited, retry = 0, -1
@@ -96,7 +96,7 @@ func cellSeconds(d time.Duration) int64 {
 }
 
 // bucket asks for the bucket of a key, and returns the decision, which is valid until the next one.
-func (c *conn) bucket(key []byte, limit *stint.Limit, op stint.Op, cost uint32) (*stint.Decision, error) {
+func (c *desk) bucket(key []byte, limit *stint.Limit, op stint.Op, cost uint32) (*stint.Decision, error) {
 	c.req = limiter.Request{Descriptors: append(c.req.Descriptors[:0], limiter.Descriptor{Cost: cost}), Op: op}
 	err := c.server.limiter.DecideInline(c.server.ctx, unsafe.String(unsafe.SliceData(key), len(key)), limit, &c.req, &c.verdict)
 	return &c.verdict.Decision, err

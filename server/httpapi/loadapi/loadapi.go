@@ -1,4 +1,5 @@
-package httpapi
+// Package loadapi shows and sets the gauges that rules use: /v1/load.
+package loadapi
 
 import (
 	"encoding/json"
@@ -17,21 +18,21 @@ import (
 	"stint/server/httpapi/limitjson"
 )
 
-// loadAPI handles the requests. Its fields must not be changed after the first one.
-type loadAPI struct {
+// API handles the requests. Its fields must not be changed after the first one.
+type API struct {
 	Gauges  *load.Gauges
 	Names   func() []string // names of the gauges that the current rules use
 	MaxBody int             // maximum size of a body in bytes
 	Log     *slog.Logger
 }
 
-// loadsAnswer is the answer to GET /v1/load.
-type loadsAnswer struct {
-	Gauges []loadAnswer `json:"gauges"`
+// listAnswer is the answer to GET /v1/load.
+type listAnswer struct {
+	Gauges []answer `json:"gauges"`
 }
 
-// loadAnswer is one gauge that rules use.
-type loadAnswer struct {
+// answer is one gauge that rules use.
+type answer struct {
 	Gauge string `json:"gauge"`
 
 	// Load is null if there is no current value; then no limit allows more than its own numbers.
@@ -52,16 +53,16 @@ const (
 )
 
 // List returns all gauges that rules use.
-func (a *loadAPI) List(w http.ResponseWriter, _ *http.Request) {
-	answer := loadsAnswer{Gauges: []loadAnswer{}}
+func (a *API) List(w http.ResponseWriter, _ *http.Request) {
+	list := listAnswer{Gauges: []answer{}}
 	for _, name := range a.Names() {
-		answer.Gauges = append(answer.Gauges, a.gauge(name))
+		list.Gauges = append(list.Gauges, a.gauge(name))
 	}
-	jsonbody.WriteJSON(w, http.StatusOK, answer)
+	jsonbody.WriteJSON(w, http.StatusOK, list)
 }
 
 // Show returns the gauge that the path names.
-func (a *loadAPI) Show(w http.ResponseWriter, r *http.Request) {
+func (a *API) Show(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if f := a.checkGauge(name); f != nil {
 		f.Write(w)
@@ -71,7 +72,7 @@ func (a *loadAPI) Show(w http.ResponseWriter, r *http.Request) {
 }
 
 // Set sets the gauge that the path names.
-func (a *loadAPI) Set(w http.ResponseWriter, r *http.Request) {
+func (a *API) Set(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	f := a.checkGauge(name)
 	if f == nil {
@@ -86,17 +87,17 @@ func (a *loadAPI) Set(w http.ResponseWriter, r *http.Request) {
 }
 
 // gauge returns the value of a gauge.
-func (a *loadAPI) gauge(name string) loadAnswer {
-	answer := loadAnswer{Gauge: name}
+func (a *API) gauge(name string) answer {
+	one := answer{Gauge: name}
 	if value, fresh := a.Gauges.Load(name); fresh {
-		answer.Load = &value
+		one.Load = &value
 	}
-	return answer
+	return one
 }
 
 // checkGauge refuses a name that no rule uses: it is probably misspelled, and setting it would have
 // no effect.
-func (a *loadAPI) checkGauge(name string) *jsonbody.Fault {
+func (a *API) checkGauge(name string) *jsonbody.Fault {
 	known := a.Names()
 	if slices.Contains(known, name) {
 		return nil
@@ -113,7 +114,7 @@ func (a *loadAPI) checkGauge(name string) *jsonbody.Fault {
 }
 
 // readLoad decodes the body and sets the gauge.
-func (a *loadAPI) readLoad(r *http.Request, name string) *jsonbody.Fault {
+func (a *API) readLoad(r *http.Request, name string) *jsonbody.Fault {
 	if f := jsonbody.CheckType(r.Header.Get("Content-Type")); f != nil {
 		return f
 	}
