@@ -108,7 +108,8 @@ type Candidate struct {
 // Key has the counts of one of the busiest keys of a rule. Each count is at most its error too
 // high, and never too low.
 type Key struct {
-	Rule string `json:"rule"`
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
 
 	// ID is the HMAC-SHA256 of the key under the secret of the namespace, 16 bytes in hexadecimal.
 	ID string `json:"id"`
@@ -143,6 +144,7 @@ type Mark struct {
 
 // History is the history of one rule, or of all together if Rule is empty.
 type History struct {
+	Domain string        `json:"domain"`
 	Rule   string        `json:"rule"`
 	Step   time.Duration `json:"step_ns"` // a minute or ten
 	Points []Point       `json:"points"`
