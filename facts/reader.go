@@ -54,4 +54,3 @@ type Reader interface {
 	// nil match matches all.
 	Denials(n int, match func(*Denial) bool) []Denial
 }
-

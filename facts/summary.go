@@ -47,8 +47,8 @@ type Rule struct {
 	Shadow bool   `json:"shadow"`
 	Counts
 
-	// Keys estimates how many different keys there were in the current and the previous generation
-	// (see [Facts]), with a standard error of 1.6 %.
+	// Keys estimates how many different keys there were in the current and the previous generation, of
+	// ten minutes each, with a standard error of 1.6 %.
 	Keys uint64 `json:"keys"`
 
 	// First and Last are when the rule was asked first and last; zero: never.
@@ -62,12 +62,18 @@ type Rule struct {
 // Peaks is how close the keys of a rule come to its limit. It is measured for a sample of keys that
 // their hash chooses, over periods of the limit.
 type Peaks struct {
+	// Since is when the measurement began: it lasts for one to two weeks, and begins anew when the numbers of the
+	// limit change. Zero: nothing is measured yet.
+	Since time.Time `json:"since"`
+
 	Sampled uint64 `json:"sampled"` // keys with a finished period
 	Periods uint64 `json:"periods"`
 
-	// Peak use of a period as a share of the limit: 1 is all of it. A denied request counts as
-	// asked, so that a share may be above 1. Clients that were denied ask less, so that what is above 1
-	// is at least so.
+	// Peak use of a period as a share of the limit: 1 is all of it. It is the larger of two: what was
+	// used at once, with what was denied in the period, of what the limit allows at once; and what was
+	// asked for in the period, of the most that the limit allows in one. For buckets that fill up more
+	// slowly a period is the time in which they do. Clients that were denied ask less, so that
+	// shares above 1 are at least so high.
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
 	P99  float64 `json:"p99"`
@@ -105,8 +111,10 @@ type Candidate struct {
 	KeysDeniedThen uint64 `json:"keys_denied_then"`
 }
 
-// Key has the counts of one of the busiest keys of a rule. Each count is at most its error too
-// high, and never too low.
+// Key has the counts of one of the busiest keys of a rule, in the current and the previous
+// generation: for 10 to 20 minutes. The count by which the keys are sorted differs from the truth by at most Error,
+// with a probability of 95 % where it was sampled. The other counts are from when the key came among the
+// busiest, so that they may be too small.
 type Key struct {
 	Domain string `json:"domain"`
 	Rule   string `json:"rule"`
@@ -121,6 +129,9 @@ type Key struct {
 	Denied  uint64 `json:"denied"`
 	Over    uint64 `json:"over"`
 	Error   uint64 `json:"error"`
+
+	// Nodes are the nodes among whose busiest keys it is.
+	Nodes []string `json:"nodes"`
 }
 
 // Entry is one entry of a key. Value is empty where it is not shown.
@@ -152,6 +163,9 @@ type History struct {
 }
 
 // Denial is a line of the log of denials. It has no clear value of a key.
+//
+// A rule denied, or a ban or a list: then Rule is its name, and Key is empty. Limit is 0 where none decided.
+// RetryAfter is -1 if no retry helps.
 type Denial struct {
 	At         time.Time     `json:"at"`
 	RequestID  string        `json:"request_id,omitempty"`

@@ -114,6 +114,9 @@ type Request struct {
 
 	// At is the time of the decision. 0, which servers use, means the clock of the store.
 	At stint.Instant
+
+	// ID is how the caller names the request, for logs: the header X-Request-Id. It may be empty.
+	ID string
 }
 
 // Observer gets every decision once. It runs in the goroutine of the request, in many at a time, so

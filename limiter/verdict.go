@@ -35,8 +35,8 @@ type Verdict struct {
 	// Ban is set if a ban denies the request. Then RetryAfter is the time until its end.
 	Ban BanKind
 
-	// Domain is the domain of the request.
-	Domain string
+	// Domain is the domain of the request, and RequestID its ID, see Request.ID.
+	Domain, RequestID string
 
 	// Penalized means that a penalty denied the request: a client goes on after a limit denied it.
 	// RetryAfter is until the end of its step.
@@ -137,7 +137,7 @@ var unmatched = stint.Decision{Allowed: true, Limit: stint.NoLimit, Remaining: s
 
 // reset empties the verdict for a new request.
 func (v *Verdict) reset(req *Request) {
-	v.Domain, v.asked = req.Domain, req.Descriptors
+	v.Domain, v.RequestID, v.asked = req.Domain, req.ID, req.Descriptors
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.known = v.known[:0]
 	if v.Ban != "" {

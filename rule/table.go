@@ -207,6 +207,8 @@ type Level struct {
 	Shared bool
 	// ValueToMetric is Envoy's: metrics carry the value of this level.
 	ValueToMetric bool
+	// Show: the value may be shown in clear where the busiest keys are.
+	Show bool
 }
 
 // String returns the level as it stands in names of rules.

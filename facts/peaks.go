@@ -1,0 +1,376 @@
+package facts
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"stint"
+)
+
+const (
+	// peaksKeep is how long peaks are measured before a new measurement begins. The one before it is
+	// shown too, so that what is shown covers one to two times as long.
+	peaksKeep = 7 * 24 * time.Hour
+
+	// allTracked and mostTracked are the most keys of samples: of all rules together, and of one.
+	allTracked  = 1 << 16
+	mostTracked = 512
+	leastSample = 64
+
+	// burstGap is the time without a request after which another one begins a burst, and how long the
+	// burst lasts.
+	burstGap = stint.Instant(time.Second / time.Microsecond)
+
+	minuteLong = stint.Instant(time.Minute / time.Microsecond)
+)
+
+// sampling decides which requests of a rule are noted in detail: those of keys whose hash is at most
+// the low 32 bits, and of these one in 2^n, where n are the high 32 bits.
+type sampling uint64
+
+// newSampling returns the sampling of one in 2^level keys and one in 2^thin of their requests.
+func newSampling(level, thin uint8) sampling {
+	return sampling(math.MaxUint32>>level) | sampling(thin)<<32
+}
+
+// has reports whether a request is noted; turn is a fraction of 2^64 that is another one for each.
+func (s sampling) has(hash, turn uint64) bool {
+	return uint32(hash) <= uint32(s) && turn>>(64-s>>32) == 0
+}
+
+// event is a request of a key of a sample.
+type event struct {
+	rule             *ruleFacts
+	limit            *stint.Limit
+	hash             uint64
+	at               stint.Instant
+	reset            time.Duration
+	capacity, remain int64
+	cost             uint32
+	allowed          bool
+}
+
+// addEvent notes a request of a key of a sample, if there is room.
+func (n *notes) addEvent(d *noted) {
+	if len(n.events) == cap(n.events) {
+		return
+	}
+	a := d.a
+	n.events = append(n.events, event{
+		rule: d.rule, limit: a.Rule.Limit, hash: d.hash, at: a.At, reset: a.ResetAfter,
+		capacity: a.Limit, remain: a.Remaining, cost: a.Cost, allowed: a.Allowed,
+	})
+}
+
+// tracked is what is known of a key of a sample.
+type tracked struct {
+	start         stint.Instant // of its period; 0: none has begun
+	length        stint.Instant
+	asked, denied uint64 // units of the period
+	use           float64
+
+	largest     float64 // of all finished periods
+	finished    bool    // a period has finished
+	everDenied  bool
+	last        stint.Instant // its last request
+	lastDenied  stint.Instant // its last request, if that was denied
+	burst       stint.Instant // its last request after a second of silence
+	burstBefore float64       // units that passed in the minute before
+	minute      stint.Instant
+	passed      [2]uint64 // units that passed in this minute and the one before
+}
+
+// measured are the peaks of one span of time.
+type measured struct {
+	Since   time.Time  `json:"since"`
+	Periods uint64     `json:"periods"`
+	Shares  histogram  `json:"shares"`
+	Denials [10]uint64 `json:"denials"`
+	Retries uint64     `json:"retries"`
+	Passed  uint64     `json:"passed"`
+	Bursts  uint64     `json:"bursts"`
+
+	// Keys, Denied and Excess are of tracked keys.
+	Keys   uint64    `json:"keys"`
+	Denied uint64    `json:"denied"`
+	Excess histogram `json:"excess"`
+}
+
+// add adds the peaks of another span or node.
+func (m *measured) add(other *measured) {
+	if m.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(m.Since) {
+		m.Since = other.Since
+	}
+	m.Periods += other.Periods
+	m.Retries += other.Retries
+	m.Passed += other.Passed
+	m.Bursts += other.Bursts
+	m.Keys += other.Keys
+	m.Denied += other.Denied
+	m.Shares.add(&other.Shares)
+	m.Excess.add(&other.Excess)
+	for i := range m.Denials {
+		m.Denials[i] += other.Denials[i]
+	}
+}
+
+// peaks measures how close keys come to the limit of a rule.
+type peaks struct {
+	limit       string // in words
+	level, thin uint8
+	noted       int // events since the last flush
+	keys        map[uint64]*tracked
+	now, before measured
+}
+
+// observe adds a request.
+func (p *peaks) observe(e *event, most int) {
+	spec := e.limit.Spec()
+	if spec.Per <= 0 || e.limit.Algorithm() == stint.Unlimited || e.at <= 0 {
+		return
+	}
+	t := p.keys[e.hash]
+	if t == nil {
+		if p.keys == nil {
+			p.keys = map[uint64]*tracked{}
+		}
+		for len(p.keys) >= most && p.level < 31 {
+			p.raise()
+		}
+		if uint32(e.hash) > uint32(newSampling(p.level, 0)) {
+			return
+		}
+		t = &tracked{}
+		p.keys[e.hash] = t
+	}
+	weight := uint64(e.cost) << p.thin
+	length, most64 := span(&spec)
+	if start := startOf(e, &spec, length, t); start != t.start {
+		p.finish(t)
+		t.start, t.length = start, length
+	}
+	t.advance(e.at)
+	if e.at-t.last >= burstGap {
+		t.burst, t.burstBefore = e.at, t.lastMinute(e.at)
+	}
+	t.asked += weight
+	if e.allowed {
+		t.passed[0] += weight
+	} else {
+		t.denied += weight
+		p.observeDenial(t, e, &spec)
+	}
+	if p.thin == 0 && t.lastDenied > 0 && e.at-t.lastDenied <= length {
+		p.now.Retries++
+		if e.allowed {
+			p.now.Passed++
+		}
+	}
+	t.last, t.lastDenied = max(t.last, e.at), 0
+	if !e.allowed {
+		t.lastDenied = e.at
+	}
+	share := float64(t.asked) / most64
+	if e.capacity > 0 && e.capacity != stint.NoLimit {
+		share = max(share, (float64(e.capacity-e.remain)+float64(t.denied))/float64(e.capacity))
+	}
+	t.use = max(t.use, share)
+}
+
+// observeDenial adds the denial of a request by its place in the period.
+func (p *peaks) observeDenial(t *tracked, e *event, spec *stint.Spec) {
+	t.everDenied = true
+	tenth := (e.at - t.start) * 10 / max(t.length, 1)
+	p.now.Denials[min(max(tenth, 0), 9)] += 1 << p.thin
+	average := float64(spec.Requests) / spec.Per.Minutes()
+	if e.at-t.burst <= burstGap && t.burstBefore < average/2 {
+		p.now.Bursts += 1 << p.thin
+	}
+}
+
+// span returns the length of the periods over which a limit is measured, and how many units pass in
+// one at most: that of the limit or, for buckets, the time in which they fill up if that is longer.
+func span(spec *stint.Spec) (length stint.Instant, most float64) {
+	per, most := spec.Per, float64(max(spec.Requests, 1))
+	switch spec.Algorithm {
+	case stint.TokenBucket, stint.LeakyBucket:
+		if spec.Burst > spec.Requests && spec.Requests > 0 {
+			per = min(time.Duration(float64(per)*float64(spec.Burst)/most), stint.MaxPer)
+		}
+		most = float64(spec.Burst) + most*(float64(per)/float64(spec.Per))
+	}
+	return stint.Instant(per / time.Microsecond), most
+}
+
+// startOf returns the start of the period of a request. A fixed window says when it ends; for others
+// a period begins with the first request after the one before.
+func startOf(e *event, spec *stint.Spec, length stint.Instant, t *tracked) stint.Instant {
+	if spec.Algorithm == stint.FixedWindow && !spec.FromFirst {
+		return e.at - e.at%max(length, 1)
+	}
+	if t.start > 0 && t.length == length && e.at < t.start+length {
+		return t.start
+	}
+	return e.at
+}
+
+// advance moves the minutes of a key on.
+func (t *tracked) advance(at stint.Instant) {
+	switch minute := at / minuteLong; {
+	case minute <= t.minute:
+	case minute == t.minute+1:
+		t.minute, t.passed = minute, [2]uint64{0, t.passed[0]}
+	default:
+		t.minute, t.passed = minute, [2]uint64{}
+	}
+}
+
+// lastMinute estimates how many units passed in the minute before.
+func (t *tracked) lastMinute(at stint.Instant) float64 {
+	left := 1 - float64(at%minuteLong)/float64(minuteLong)
+	return float64(t.passed[0]) + left*float64(t.passed[1])
+}
+
+// finish ends the period of a key.
+func (p *peaks) finish(t *tracked) {
+	if t.start == 0 {
+		return
+	}
+	p.now.Periods++
+	p.now.Shares.observe(t.use)
+	t.largest, t.finished = max(t.largest, t.use), true
+	t.start, t.asked, t.denied, t.use = 0, 0, 0, 0
+}
+
+// finishAll ends the periods that ended before now.
+func (p *peaks) finishAll(now stint.Instant) {
+	for _, t := range p.keys {
+		if t.start > 0 && t.start+t.length <= now {
+			p.finish(t)
+		}
+	}
+}
+
+// raise halves the keys of the sample.
+func (p *peaks) raise() {
+	p.level++
+	for hash := range p.keys {
+		if uint32(hash) > uint32(newSampling(p.level, 0)) {
+			delete(p.keys, hash)
+		}
+	}
+}
+
+// adjust changes the sample so that a rule has at most so many events between two flushes.
+func (p *peaks) adjust(most int) {
+	switch {
+	case p.noted > most && len(p.keys) > leastSample && p.level < 31:
+		p.raise()
+	case p.noted > most && p.thin < 20:
+		p.thin++
+	case p.noted < most/4 && p.thin > 0:
+		p.thin--
+	}
+	p.noted = 0
+}
+
+// ageLocked begins a new measurement after some days.
+func (p *peaks) ageLocked(now time.Time) {
+	if p.now.Since.IsZero() {
+		p.now.Since = now
+	}
+	p.finishAll(stint.At(now))
+	if now.Sub(p.now.Since) < peaksKeep {
+		return
+	}
+	*p = peaks{limit: p.limit, before: p.current(), now: measured{Since: now}}
+}
+
+// current returns the present measurement with the numbers of its keys.
+func (p *peaks) current() measured {
+	m := p.now
+	for _, t := range p.keys {
+		if t.finished {
+			m.Keys++
+		}
+		if t.everDenied {
+			m.Denied++
+			m.Excess.observe(max(t.largest, t.use))
+		}
+	}
+	return m
+}
+
+// shown returns the measurement as it is shown.
+func (m *measured) shown() Peaks {
+	return Peaks{
+		Since: m.Since, Sampled: m.Keys, Periods: m.Periods,
+		P50: m.Shares.quantile(0.5), P90: m.Shares.quantile(0.9), P99: m.Shares.quantile(0.99), P999: m.Shares.quantile(0.999),
+		DeniedKeys: m.Denied, Excess: m.Excess.quantile(0.5), Denials: m.Denials,
+		Retries: m.Retries, Passed: m.Passed, Bursts: m.Bursts,
+	}
+}
+
+const (
+	// The steps of a histogram are 16 to a power of two, from 2^-10 on.
+	stepsPerOctave = 16
+	octavesBelow   = 10
+	histogramSteps = 20 * stepsPerOctave
+)
+
+// histogram counts shares by their logarithm. Quantiles are at most 2.2 % off.
+type histogram struct {
+	counts []uint32 // nil: empty
+}
+
+func (h *histogram) observe(share float64) {
+	if h.counts == nil {
+		h.counts = make([]uint32, histogramSteps)
+	}
+	step := 0
+	if share > 0 {
+		step = min(max(int((math.Log2(share)+octavesBelow)*stepsPerOctave), 0), histogramSteps-1)
+	}
+	h.counts[step]++
+}
+
+func (h *histogram) add(other *histogram) {
+	if other.counts == nil {
+		return
+	}
+	h.counts = slices.Clone(h.counts)
+	if h.counts == nil {
+		h.counts = make([]uint32, histogramSteps)
+	}
+	for i, n := range other.counts {
+		h.counts[i] += n
+	}
+}
+
+// quantile returns a quantile of the shares; 0 if there are none.
+func (h *histogram) quantile(q float64) float64 {
+	total := uint64(0)
+	for _, n := range h.counts {
+		total += uint64(n)
+	}
+	rank := uint64(math.Ceil(q * float64(total)))
+	for i, n := range h.counts {
+		if uint64(n) >= rank && rank > 0 {
+			if i == 0 {
+				return 0
+			}
+			return math.Exp2((float64(i)+0.5)/stepsPerOctave - octavesBelow)
+		}
+		rank -= min(uint64(n), rank)
+	}
+	return 0
+}
+
+// MarshalJSON writes pairs of a step and its count, as most are 0.
+func (h histogram) MarshalJSON() ([]byte, error) { return marshalPairs(h.counts) }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (h *histogram) UnmarshalJSON(b []byte) error {
+	return unmarshalPairs(b, histogramSteps, &h.counts)
+}

@@ -1,0 +1,118 @@
+package facts
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"stint/internal/system"
+)
+
+// stateVersion is the version of the state file. A file of another version is not read.
+const stateVersion = 1
+
+// state is the state file: counts, peaks and history. It has no keys.
+type state struct {
+	Version int         `json:"version"`
+	Since   time.Time   `json:"since"`
+	Marks   []Mark      `json:"marks"`
+	Rules   []stateRule `json:"rules"`
+}
+
+// stateRule is a rule in the state file.
+type stateRule struct {
+	Domain  string `json:"domain"`
+	Name    string `json:"name"`
+	Catalog bool   `json:"catalog,omitempty"`
+	Counts
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+	Limit   string    `json:"limit"` // whose peaks are measured
+	Peaks   measured  `json:"peaks"`
+	Minutes []chunk   `json:"minutes"`
+	Tens    []chunk   `json:"tens"`
+	Ten     Counts    `json:"ten"`
+	TenAt   time.Time `json:"ten_at"`
+}
+
+// StateError is a state file that cannot be used.
+type StateError struct {
+	File string
+	Err  error
+}
+
+// Error returns what is wrong.
+func (e *StateError) Error() string { return "facts in " + e.File + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StateError) Unwrap() error { return e.Err }
+
+// saveLocked writes the state file.
+func (f *Facts) saveLocked() error {
+	s := state{Version: stateVersion, Since: f.since, Marks: f.marks}
+	b := f.board.Load()
+	for _, r := range b.all() {
+		s.Rules = append(s.Rules, r.stateLocked())
+	}
+	for _, r := range f.retired {
+		s.Rules = append(s.Rules, r.stateLocked())
+	}
+	return system.ReplaceFile(f.options.State, func(w io.Writer) error {
+		out := bufio.NewWriter(w)
+		if err := json.NewEncoder(out).Encode(s); err != nil {
+			return err
+		}
+		return out.Flush()
+	})
+}
+
+func (r *ruleFacts) stateLocked() stateRule {
+	peaks := r.peaks.current()
+	peaks.add(&r.peaks.before)
+	return stateRule{
+		Domain: r.name.domain, Name: r.name.name, Catalog: r.rule.Load() == nil,
+		Counts: r.countsLocked(), First: r.first, Last: r.last, Limit: r.peaks.limit, Peaks: peaks,
+		Minutes: r.history.minutes.chunks, Tens: r.history.tens.chunks, Ten: r.history.ten, TenAt: r.history.tenAt,
+	}
+}
+
+// load reads the state file. Its rules wait among the retired ones until the table has them.
+func (f *Facts) load() error {
+	body, err := os.ReadFile(f.options.State)
+	if err != nil {
+		return err
+	}
+	var s state
+	if err = json.Unmarshal(body, &s); err != nil {
+		return &StateError{f.options.State, err}
+	}
+	if s.Version != stateVersion {
+		return &StateError{f.options.State, fmt.Errorf("version %d of the file, and this program reads %d", s.Version, stateVersion)}
+	}
+	catalogs := map[string]*ruleFacts{}
+	for i := range s.Rules {
+		one := &s.Rules[i]
+		r := newRuleFacts(ruleName{one.Domain, one.Name}, len(f.shards))
+		r.kept, r.recorded, r.first, r.last = one.Counts, one.Counts, one.First, one.Last
+		r.asked = one.Allowed + one.Denied + one.Looks
+		r.peaks.limit, r.peaks.before = one.Limit, one.Peaks
+		r.history = history{minutes: series{one.Minutes}, tens: series{one.Tens}, ten: one.Ten, tenAt: one.TenAt}
+		if err = r.history.minutes.check(Minute); err == nil {
+			err = r.history.tens.check(TenMinutes)
+		}
+		if err != nil {
+			return &StateError{f.options.State, err}
+		}
+		if one.Catalog && one.Name == CatalogRule {
+			catalogs[one.Domain] = r
+		} else {
+			f.retireLocked(r)
+		}
+	}
+	f.since, f.marks = s.Since, s.Marks
+	f.board.Load().catalogs.Store(&catalogs)
+	return nil
+}
