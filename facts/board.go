@@ -37,10 +37,12 @@ type ruleFacts struct {
 
 	// The fields below are guarded by Facts.mu.
 
-	kept        Counts // of the time before this process
+	kept        Counts // of the time before this process, or before counter began anew
+	counter     Counts // what Options.Counts returned last
 	first, last time.Time
 	asked       uint64 // sum of all counts when last was set
 	keys        [2]keyLists
+	rates       [2]rate          // of notes of denied and allowed requests
 	before      *sketch.Distinct // keys of the previous generation; nil: none
 	peaks       peaks
 	history     history
@@ -49,7 +51,7 @@ type ruleFacts struct {
 
 func newRuleFacts(name ruleName, shards int) *ruleFacts {
 	r := &ruleFacts{name: name, cells: make([]cell, shards)}
-	r.sample.Store(uint64(newSampling(0, 0)))
+	r.sample.Store(uint64(newSampling(0, 0, 0, 0)))
 	return r
 }
 
@@ -62,9 +64,9 @@ func (r *ruleFacts) distinct() *sketch.Distinct {
 	return r.seen.Load()
 }
 
-// countsLocked returns the counts of the rule.
-func (r *ruleFacts) countsLocked() Counts {
-	c := r.kept
+// countsLocked returns the counts of the rule. counted counts decisions instead of the cells; nil: none does.
+func (r *ruleFacts) countsLocked(counted func(domain, rule string) Counts) Counts {
+	var c Counts
 	for i := range r.cells {
 		cell := &r.cells[i]
 		c.Allowed += cell.allowed.Load()
@@ -73,6 +75,15 @@ func (r *ruleFacts) countsLocked() Counts {
 		c.Degraded += cell.degraded.Load()
 		c.Looks += cell.looks.Load()
 	}
+	if counted != nil {
+		now := counted(r.name.domain, r.name.name)
+		if now.Allowed < r.counter.Allowed || now.Denied < r.counter.Denied {
+			r.kept.add(&r.counter) // the counter began anew
+		}
+		r.counter = now
+		c.add(&now)
+	}
+	c.add(&r.kept)
 	return c
 }
 

@@ -49,6 +49,11 @@ type Options struct {
 	// Hash and StoreError of a Node. It is called for every summary. Nil: these are empty.
 	Read func() Node
 
+	// Counts returns the counts of a rule since the start of the process, but for looks. Facts then does not
+	// count itself, which saves the time for it. They may begin anew when rules are reloaded. It must not
+	// call Facts. Nil: Facts counts.
+	Counts func(domain, rule string) Counts
+
 	// State is the file that keeps counts and history over a restart. "": they are lost.
 	State string
 
@@ -67,12 +72,13 @@ type Options struct {
 
 // Facts observes the verdicts of a limiter. It is safe for concurrent use.
 //
-// A decision adds to a counter of its rule. If it is denied, one of a sample of allowed ones, or of
-// a key of a sample, it also leaves a note in a bounded table; there is one table for about each
-// processor. A background goroutine (Run) takes the notes over. Where tables are full, notes of rare
-// keys are sampled, so that neither memory nor the work in the background grows with the traffic.
+// A decision adds to a counter of its rule, and leaves a note about its key in a bounded table; there
+// are about two tables for each processor. A background goroutine (Run) takes the notes over. Decisions of
+// busy rules are sampled, and where tables are full notes of rare keys are, so that neither memory nor the work in the
+// background grows with the traffic.
 type Facts struct {
 	options Options
+	counted func(domain, rule string) Counts
 	secret  []byte
 	print   string      // fingerprint of secret
 	seed    system.Seed // for the hashes of keys, derived from secret, so that nodes can merge counts of keys
@@ -109,7 +115,7 @@ func New(o Options) (*Facts, error) {
 	}
 	shards := 1 << bits.Len(uint(min(runtime.GOMAXPROCS(0), 16)))
 	f := &Facts{
-		options: o, secret: derive(o.Secret, "key of facts"), now: o.Now, log: o.Log,
+		options: o, counted: o.Counts, secret: derive(o.Secret, "key of facts"), now: o.Now, log: o.Log,
 		shards: make([]shard, shards), shift: uint(64 - bits.TrailingZeros(uint(shards))), retired: map[ruleName]*ruleFacts{},
 	}
 	f.print = hex.EncodeToString(derive(f.secret, "fingerprint")[:8])
@@ -167,12 +173,16 @@ func appendCanonical(dst []byte, key string) []byte {
 }
 
 // Reloaded sets the rules in force. Rules keep their facts as long as one with the same domain and name
-// exists, and get them back if it returns. It must be called before the first decision. first says
+// exists, and get them back if it returns. It must be called before the first decision, and before what
+// Options.Counts asks learns of the table. first says
 // that it is the one at the start of the process, which is no reload.
 func (f *Facts) Reloaded(table *rule.Table, first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.board.Load()
+	for _, r := range before.all() {
+		r.countsLocked(f.counted) // the counter of a rule may go with it
+	}
 	b := newBoard(table, before, f.retired, len(f.shards))
 	f.board.Store(b)
 	for name, r := range before.byName {

@@ -168,7 +168,7 @@ func (s *series) check(step time.Duration) error {
 // recordLocked ends a minute in the history of all rules.
 func (f *Facts) recordLocked(minute time.Time) {
 	for _, r := range f.board.Load().all() {
-		counts := r.countsLocked()
+		counts := r.countsLocked(f.counted)
 		r.history.record(minute, counts.minus(r.recorded))
 		r.recorded = counts
 	}
@@ -194,7 +194,7 @@ func (f *Facts) History(of Of, step time.Duration) History {
 				points = append(points, Point{r.history.tenAt, ten})
 			}
 		}
-		now := r.countsLocked().minus(r.recorded)
+		now := r.countsLocked(f.counted).minus(r.recorded)
 		points = append(points, Point{f.minute.Truncate(h.Step), now})
 		for _, p := range points {
 			sum := at[p.At.Unix()]

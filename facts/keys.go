@@ -44,15 +44,12 @@ func (l *keyLists) add(k *keyNote, kept int) {
 func (k *keyNote) scaled() (counts sketch.Counts, variance [sketch.Kinds]float64) {
 	times := 1.0
 	if k.scale > 0 {
-		times = float64(k.scale) / float64(k.weightOf())
+		times = float64(k.scale) / float64(k.weight)
 	}
 	for kind, n := range k.counts {
 		count := float64(n) * times
 		counts[kind] = uint64(count + 0.5)
-		variance[kind] = count * count * (1 - 1/times)
-		if kind != denied {
-			variance[kind] += count * (allowedEvery - 1)
-		}
+		variance[kind] = float64(k.variance[kind])*times + count*count*(1-1/times)
 	}
 	return counts, variance
 }
@@ -80,7 +77,7 @@ func (f *Facts) takeOverLocked(now time.Time) {
 			if p := &e.rule.peaks; p.now.Since.IsZero() {
 				p.now.Since = now
 			}
-			e.rule.peaks.noted++
+			e.rule.peaks.thin.notes++
 			e.rule.peaks.observe(e, tracked)
 		}
 	}
@@ -91,7 +88,7 @@ func (f *Facts) takeOverLocked(now time.Time) {
 func (f *Facts) adjustLocked(rules []*ruleFacts, now time.Time) {
 	active := 1
 	for _, r := range rules {
-		c := r.countsLocked()
+		c := r.countsLocked(f.counted)
 		if asked := c.Allowed + c.Denied + c.Looks; asked != r.asked {
 			r.asked, r.last = asked, now
 			if r.first.IsZero() {
@@ -100,10 +97,11 @@ func (f *Facts) adjustLocked(rules []*ruleFacts, now time.Time) {
 			active++
 		}
 	}
-	most := max(detailNotes/2/active, 16)
 	for _, r := range rules {
-		r.peaks.adjust(most)
-		if s := uint64(newSampling(r.peaks.level, r.peaks.thin)); r.sample.Load() != s {
+		r.peaks.adjust(max(detailNotes/4/active, 16))
+		r.rates[denied].adjust(max(rareNotes/2/active, 16))
+		r.rates[allowed].adjust(max(rareNotes/4/active, 16))
+		if s := uint64(newSampling(r.peaks.level, r.peaks.thin.bits, r.rates[denied].bits, r.rates[allowed].bits)); r.sample.Load() != s {
 			r.sample.Store(s)
 		}
 	}
@@ -113,6 +111,8 @@ func (f *Facts) adjustLocked(rules []*ruleFacts, now time.Time) {
 func (f *Facts) takeKeyLocked(k *keyNote, kept int) {
 	if k.rule != nil {
 		k.rule.keys[0].add(k, kept)
+		k.rule.rates[denied].notes += int(k.notes[denied])
+		k.rule.rates[allowed].notes += int(k.notes[allowed])
 	}
 	if k.counts[denied] > 0 && k.denial.denied {
 		f.denials.note(f, k)

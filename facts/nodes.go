@@ -77,7 +77,7 @@ func (f *Facts) reportLocked(keys bool) report {
 	n := min(max(allPublished/max(len(rules), 1), leastPublished), mostPublished)
 	for _, r := range rules {
 		one := reportRule{
-			Domain: r.name.domain, Name: r.name.name, Counts: r.countsLocked(),
+			Domain: r.name.domain, Name: r.name.name, Counts: r.countsLocked(f.counted),
 			First: r.first, Last: r.last, Published: n,
 		}
 		if of := r.rule.Load(); of != nil {

@@ -8,15 +8,8 @@ import (
 	"stint/limiter"
 )
 
-// golden is 2^64 divided by the golden ratio. Products with it, and the fractions that counters times
-// it have of 2^64, are spread evenly whatever period the traffic has.
+// golden is 2^64 divided by the golden ratio: products with it spread over all shards.
 const golden = 0x9e3779b97f4a7c15
-
-// allowedEvery is of how many allowed decisions of a rule one is noted for its key.
-const (
-	allowedBits  = 4
-	allowedEvery = 1 << allowedBits
-)
 
 // Decided counts a decision; see limiter.Observer.
 func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
@@ -46,27 +39,15 @@ func (f *Facts) count(b *board, shard uint64, v *limiter.Verdict, i int, a *limi
 	if r == nil {
 		return
 	}
-	c := &r.cells[shard]
 	if a.Cost == 0 {
-		c.looks.Add(1)
+		r.cells[shard].looks.Add(1)
 		return
 	}
 	t := v.Take(i)
-	if t != nil && !t.Op.Asks() {
-		return
+	if f.counted == nil {
+		r.cells[shard].count(a, t)
 	}
-	if a.Degraded {
-		c.degraded.Add(1)
-	}
-	counter := &c.allowed
-	if !a.Allowed {
-		counter = &c.denied
-	}
-	n := counter.Add(1)
-	if a.Over {
-		c.over.Add(1)
-	}
-	if t == nil {
+	if t == nil || !t.Op.Asks() {
 		return
 	}
 	hash := f.seed.Sum(0, string(t.Key))
@@ -74,11 +55,31 @@ func (f *Facts) count(b *board, shard uint64, v *limiter.Verdict, i int, a *limi
 	if seen == nil {
 		seen = r.distinct()
 	}
-	seen.Add(hash)
-	turn := n * golden
-	detail := sampling(r.sample.Load()).has(hash, turn)
-	if counted := !a.Allowed || turn>>(64-allowedBits) == 0; counted || detail {
-		f.note(shard, noted{r, hash, t.Key, v, a, counted, detail})
+	if !seen.Counted(hash) {
+		seen.Add(hash)
+	}
+	// Verdicts are reused, or else time goes on: dice is another fraction of 2^64 each time, and spreads evenly.
+	s, dice := sampling(r.sample.Load()), (v.Turn()+hash+uint64(a.At))*golden
+	if bits, counted := s.counts(a.Allowed, dice); counted || s.details(hash, dice) {
+		f.note(shard, noted{r, hash, t.Key, v, a, bits, counted, s.details(hash, dice)})
+	}
+}
+
+// count adds a decision to the counters.
+func (c *cell) count(a *limiter.Asked, t *stint.Take) {
+	if t != nil && !t.Op.Asks() {
+		return
+	}
+	if a.Degraded {
+		c.degraded.Add(1)
+	}
+	if a.Over {
+		c.over.Add(1)
+	}
+	if a.Allowed {
+		c.allowed.Add(1)
+	} else {
+		c.denied.Add(1)
 	}
 }
 
@@ -89,8 +90,9 @@ type noted struct {
 	key     stint.Key
 	v       *limiter.Verdict
 	a       *limiter.Asked
-	counted bool // in the lists of keys
-	detail  bool // as one of a key of the sample
+	bits    uint8 // it stands for 2^bits decisions
+	counted bool  // in the lists of keys
+	detail  bool  // as one of a key of the sample
 }
 
 // note leaves a note in a shard, or in another one if that is in use. It does not wait: if all are in

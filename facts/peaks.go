@@ -25,20 +25,6 @@ const (
 	minuteLong = stint.Instant(time.Minute / time.Microsecond)
 )
 
-// sampling decides which requests of a rule are noted in detail: those of keys whose hash is at most
-// the low 32 bits, and of these one in 2^n, where n are the high 32 bits.
-type sampling uint64
-
-// newSampling returns the sampling of one in 2^level keys and one in 2^thin of their requests.
-func newSampling(level, thin uint8) sampling {
-	return sampling(math.MaxUint32>>level) | sampling(thin)<<32
-}
-
-// has reports whether a request is noted; turn is a fraction of 2^64 that is another one for each.
-func (s sampling) has(hash, turn uint64) bool {
-	return uint32(hash) <= uint32(s) && turn>>(64-s>>32) == 0
-}
-
 // event is a request of a key of a sample.
 type event struct {
 	rule             *ruleFacts
@@ -118,8 +104,8 @@ func (m *measured) add(other *measured) {
 // peaks measures how close keys come to the limit of a rule.
 type peaks struct {
 	limit       string // in words
-	level, thin uint8
-	noted       int // events since the last flush
+	level       uint8  // one in 2^level keys are in the sample
+	thin        rate   // of their requests
 	keys        map[uint64]*tracked
 	now, before measured
 }
@@ -138,13 +124,13 @@ func (p *peaks) observe(e *event, most int) {
 		for len(p.keys) >= most && p.level < 31 {
 			p.raise()
 		}
-		if uint32(e.hash) > uint32(newSampling(p.level, 0)) {
+		if uint32(e.hash) > uint32(newSampling(p.level, 0, 0, 0)) {
 			return
 		}
 		t = &tracked{}
 		p.keys[e.hash] = t
 	}
-	weight := uint64(e.cost) << p.thin
+	weight := uint64(e.cost) << p.thin.bits
 	length, most64 := span(&spec)
 	if start := startOf(e, &spec, length, t); start != t.start {
 		p.finish(t)
@@ -161,7 +147,7 @@ func (p *peaks) observe(e *event, most int) {
 		t.denied += weight
 		p.observeDenial(t, e, &spec)
 	}
-	if p.thin == 0 && t.lastDenied > 0 && e.at-t.lastDenied <= length {
+	if p.thin.bits == 0 && t.lastDenied > 0 && e.at-t.lastDenied <= length {
 		p.now.Retries++
 		if e.allowed {
 			p.now.Passed++
@@ -182,10 +168,10 @@ func (p *peaks) observe(e *event, most int) {
 func (p *peaks) observeDenial(t *tracked, e *event, spec *stint.Spec) {
 	t.everDenied = true
 	tenth := (e.at - t.start) * 10 / max(t.length, 1)
-	p.now.Denials[min(max(tenth, 0), 9)] += 1 << p.thin
+	p.now.Denials[min(max(tenth, 0), 9)] += 1 << p.thin.bits
 	average := float64(spec.Requests) / spec.Per.Minutes()
 	if e.at-t.burst <= burstGap && t.burstBefore < average/2 {
-		p.now.Bursts += 1 << p.thin
+		p.now.Bursts += 1 << p.thin.bits
 	}
 }
 
@@ -256,23 +242,21 @@ func (p *peaks) finishAll(now stint.Instant) {
 func (p *peaks) raise() {
 	p.level++
 	for hash := range p.keys {
-		if uint32(hash) > uint32(newSampling(p.level, 0)) {
+		if uint32(hash) > uint32(newSampling(p.level, 0, 0, 0)) {
 			delete(p.keys, hash)
 		}
 	}
 }
 
-// adjust changes the sample so that a rule has at most so many events between two flushes.
+// adjust changes the sample so that a rule has at most so many events between two flushes: fewer keys as long
+// as there are enough, then fewer requests.
 func (p *peaks) adjust(most int) {
-	switch {
-	case p.noted > most && len(p.keys) > leastSample && p.level < 31:
+	if p.thin.notes > most && len(p.keys) > leastSample && p.level < 31 {
 		p.raise()
-	case p.noted > most && p.thin < 20:
-		p.thin++
-	case p.noted < most/4 && p.thin > 0:
-		p.thin--
+		p.thin.notes = 0
+		return
 	}
-	p.noted = 0
+	p.thin.adjust(most)
 }
 
 // ageLocked begins a new measurement after some days.

@@ -24,9 +24,10 @@ const (
 	// maxRequestID is the longest ID of a request that is noted.
 	maxRequestID = 64
 
-	// All shards together have room for these many notes between two flushes. The background
-	// goroutine needs about a quarter of a microsecond for each, and there are five flushes a second,
-	// so that it works at most about 10 ms a second.
+	// All shards together have room for these many notes between two flushes, and one alone for half of
+	// the notes in detail; sampling leaves most of the room free. The background goroutine needs about a
+	// quarter of a microsecond for each, and there are five flushes a second, so that it works at most about
+	// 10 ms a second.
 	tableSlots  = 1024
 	rareNotes   = 4096
 	detailNotes = 2048
@@ -80,8 +81,15 @@ type keyNote struct {
 	hash   uint64
 	counts [sketch.Kinds]uint32
 	votes  uint32
-	scale  uint32 // the counts are to be multiplied by it and divided by weight; 0: they are exact
 	denial denialNote
+
+	// notes are the decisions that were counted. If each stood for several, variance is that of counts.
+	notes    [2]uint32 // denied, allowed
+	variance [sketch.Kinds]uint32
+
+	// If the note itself was sampled, its counts are to be multiplied by scale and divided by weight. 0: it
+	// was not.
+	scale, weight uint32
 
 	keyLen uint8
 	key    [maxKey]byte
@@ -104,7 +112,7 @@ type denialNote struct {
 func newNotes(shards int) *notes {
 	n := &notes{
 		table: make([]keyNote, tableSlots/shards), rare: make([]keyNote, 0, rareNotes/shards),
-		events: make([]event, 0, detailNotes/shards), threshold: 1, random: golden,
+		events: make([]event, 0, detailNotes/2), threshold: 1, random: golden,
 	}
 	return n
 }
@@ -146,22 +154,27 @@ func (n *notes) addKey(d *noted) {
 
 // begin makes the note one of the key of a decision, without counts.
 func (k *keyNote) begin(d *noted) {
-	k.rule, k.hash, k.counts, k.votes, k.scale = d.rule, d.hash, [sketch.Kinds]uint32{}, 1, 0
+	k.rule, k.hash, k.votes, k.scale = d.rule, d.hash, 1, 0
+	k.counts, k.notes, k.variance = [sketch.Kinds]uint32{}, [2]uint32{}, [sketch.Kinds]uint32{}
 	k.denial.refusal, k.denial.at = "", 0
 	k.keyLen = uint8(len(appendCanonical(k.key[:0], string(d.key))))
 }
 
 // add adds a decision to the counts.
 func (k *keyNote) add(d *noted) {
+	count := uint32(1) << d.bits
+	kind := denied
 	if d.a.Allowed {
-		k.counts[allowed] += allowedEvery
+		kind = allowed
 		if d.a.Over {
-			k.counts[over] += allowedEvery
+			k.counts[over] += count
+			k.variance[over] += count * (count - 1)
 		}
-		return
 	}
-	k.counts[denied]++
-	if k.denial.at == 0 {
+	k.counts[kind] += count
+	k.variance[kind] += count * (count - 1)
+	k.notes[kind]++
+	if kind == denied && k.denial.at == 0 {
 		k.denial.set(d)
 	}
 }
@@ -188,8 +201,9 @@ func requestID(id string) string {
 	return id
 }
 
-// weightOf returns how much notes weigh when they are sampled. Allowed requests were sampled before.
-func (k *keyNote) weightOf() uint32 { return max(k.counts[denied]+k.counts[allowed]/allowedEvery, 1) }
+// weightOf returns how much notes weigh when they are sampled. Denied requests may stand for fewer than
+// allowed ones do.
+func (k *keyNote) weightOf() uint32 { return max(k.notes[denied]+k.notes[allowed], 1) }
 
 // addRare returns a new note among the rare keys; nil if it is not kept.
 func (n *notes) addRare(d *noted) *keyNote {
@@ -200,25 +214,25 @@ func (n *notes) addRare(d *noted) *keyNote {
 	n.rare = n.rare[:len(n.rare)+1]
 	k := &n.rare[len(n.rare)-1]
 	k.begin(d)
-	k.scale = scale
+	k.scale, k.weight = scale, 1
 	return k
 }
 
 // move moves a note from the table to the rare keys, or drops it.
 func (n *notes) move(k *keyNote) {
-	scale, kept := n.keep(k.weightOf())
+	weight := k.weightOf()
+	scale, kept := n.keep(weight)
 	if !kept {
 		return
 	}
 	n.rare = n.rare[:len(n.rare)+1]
 	moved := &n.rare[len(n.rare)-1]
 	*moved = *k
-	moved.scale = scale
+	moved.scale, moved.weight = scale, weight
 }
 
-// keep reports whether a note of this weight is kept, and what its counts are to be multiplied by after
-// they were divided by the weight; 0: they are exact. While the room fills up, the threshold doubles whenever half of what was
-// left is used.
+// keep reports whether a note of this weight is kept, and its scale. While the room fills up, the threshold doubles
+// whenever half of what was left is used.
 func (n *notes) keep(weight uint32) (scale uint32, kept bool) {
 	n.weight += uint64(weight)
 	room := cap(n.rare) - len(n.rare)

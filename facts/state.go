@@ -55,10 +55,10 @@ func (f *Facts) saveLocked() error {
 	s := state{Version: stateVersion, Since: f.since, Marks: f.marks}
 	b := f.board.Load()
 	for _, r := range b.all() {
-		s.Rules = append(s.Rules, r.stateLocked())
+		s.Rules = append(s.Rules, r.stateLocked(f.counted))
 	}
 	for _, r := range f.retired {
-		s.Rules = append(s.Rules, r.stateLocked())
+		s.Rules = append(s.Rules, r.stateLocked(f.counted))
 	}
 	return system.ReplaceFile(f.options.State, func(w io.Writer) error {
 		out := bufio.NewWriter(w)
@@ -69,12 +69,12 @@ func (f *Facts) saveLocked() error {
 	})
 }
 
-func (r *ruleFacts) stateLocked() stateRule {
+func (r *ruleFacts) stateLocked(counted func(domain, rule string) Counts) stateRule {
 	peaks := r.peaks.current()
 	peaks.add(&r.peaks.before)
 	return stateRule{
 		Domain: r.name.domain, Name: r.name.name, Catalog: r.rule.Load() == nil,
-		Counts: r.countsLocked(), First: r.first, Last: r.last, Limit: r.peaks.limit, Peaks: peaks,
+		Counts: r.countsLocked(counted), First: r.first, Last: r.last, Limit: r.peaks.limit, Peaks: peaks,
 		Minutes: r.history.minutes.chunks, Tens: r.history.tens.chunks, Ten: r.history.ten, TenAt: r.history.tenAt,
 	}
 }

@@ -79,6 +79,7 @@ type Verdict struct {
 	quota     bool // Request.Quota
 	denyPeeks bool // Request.Debt: a peek may be denied
 	ended     Reason
+	turn      uint64
 
 	known []subject // subjects of the request of which something is known
 	at    time.Time // the time by which these are in force; zero: not read yet
@@ -140,6 +141,7 @@ func (v *Verdict) reset(req *Request) {
 	v.Domain, v.RequestID, v.asked = req.Domain, req.ID, req.Descriptors
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
 	v.known = v.known[:0]
+	v.turn++
 	if v.Ban != "" {
 		v.Ban = ""
 	}
@@ -297,11 +299,21 @@ func (v *Verdict) Entries(descriptor int) []rule.Entry { return v.asked[descript
 // Take returns the take that the store got for Asked number i, nil if it got none. It is valid
 // until the next decision into v.
 func (v *Verdict) Take(i int) *stint.Take {
+	if i < len(v.taken) && v.taken[i] == i { // nearly always
+		return &v.call.Takes[i]
+	}
+	return v.findTake(i)
+}
+
+func (v *Verdict) findTake(i int) *stint.Take {
 	if n := slices.Index(v.taken, i); n >= 0 {
 		return &v.call.Takes[n]
 	}
 	return nil
 }
+
+// Turn returns a number that is one larger for each decision into v, for observers that sample.
+func (v *Verdict) Turn() uint64 { return v.turn }
 
 // takeRule adds the take of Asked number i, which has a rule.
 func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(string) (float64, bool)) {

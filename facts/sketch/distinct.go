@@ -26,10 +26,20 @@ type Distinct struct {
 	words [Registers / 4]atomic.Uint32 // four registers each
 }
 
+// rankOf returns the place of the first bit that is set behind those that choose the register.
+func rankOf(hash uint64) uint32 {
+	return uint32(bits.LeadingZeros64(hash<<registerBits|1<<(registerBits-1))) + 1
+}
+
+// Counted reports whether Add would change nothing, which is so for nearly all hashes. It is quick.
+func (d *Distinct) Counted(hash uint64) bool {
+	return d.words[hash>>(66-registerBits)].Load()>>(hash>>(64-registerBits)&3*8)&0xff >= rankOf(hash)
+}
+
 // Add adds a key by its hash, which must be uniform.
 func (d *Distinct) Add(hash uint64) {
 	register := hash >> (64 - registerBits)
-	rank := uint32(bits.LeadingZeros64(hash<<registerBits|1<<(registerBits-1)) + 1)
+	rank := rankOf(hash)
 	word, shift := &d.words[register/4], register%4*8
 	for {
 		old := word.Load()
