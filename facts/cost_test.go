@@ -106,4 +106,3 @@ func BenchmarkObserver(b *testing.B) {
 		}
 	}
 }
-
