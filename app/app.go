@@ -45,6 +45,7 @@ type App struct {
 	records    *records.File  // nil: not configured
 	recordLog  *recordlog.Log // nil: the records are not shared
 	clients    *clients       // nil: there are no records
+	facts      *knowledge     // nil: not configured
 
 	rulesInRecords bool // book has its rules there
 
@@ -85,7 +86,7 @@ func New(config settings.Config) (*App, error) {
 	if err = a.openAccess(); err != nil {
 		return nil, err
 	}
-	a.stores, err = stores.Open(stores.Options{Config: &a.config, Log: a.log, OnAlone: a.readyChanged, OnFailure: a.failService})
+	a.stores, err = stores.Open(stores.Options{Config: &a.config, Log: a.log, OnAlone: a.readyChanged, OnFailure: a.failService, OnLost: a.markLoss})
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +103,12 @@ func New(config settings.Config) (*App, error) {
 	a.metrics = a.registry()
 	a.metrics.Built(Version())
 	a.openClients()
+	if err = a.openFacts(); err != nil {
+		a.stores.Close()
+		a.closeBook()
+		a.closeRecords()
+		return nil, err
+	}
 	a.stores.Register(a.metrics)
 	a.metrics.Load(a.gauges.Load)
 	a.metrics.Catalog(a.catalogStats)
@@ -117,8 +124,9 @@ func New(config settings.Config) (*App, error) {
 	a.keys = rulefile.NewKeySets(rulefile.KeySetOptions{Report: (&logging.FetchLog{Log: a.log}).Report})
 	a.rules.generation.Store(1)
 	a.stores.Announce(table)()
-	a.reloaded(table)
+	a.reloaded(table, true)
 	if err = a.loadCerts(); err != nil {
+		a.closeFacts()
 		a.keys.Close()
 		a.stores.Close()
 		a.closeBook()
@@ -182,6 +190,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.sendStats(background)
 	a.watchCatalog(background)
 	a.followRecords(background)
+	a.runFacts(background)
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
 	}

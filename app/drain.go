@@ -30,6 +30,7 @@ func (a *App) shutdown(ctx context.Context) {
 		}
 		system.Wait(ctx, a.config.DrainDelay)
 	}
+	a.facts.endStreams()
 	a.drain(ctx)
 	a.limiter.ReportTries()
 	if a.cancel != nil {
@@ -37,6 +38,7 @@ func (a *App) shutdown(ctx context.Context) {
 	}
 	a.keys.Close()
 	a.group.Wait()
+	a.closeFacts()
 	if a.cancel != nil {
 		a.stores.Save() // no decision runs any more
 	}

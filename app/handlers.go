@@ -12,6 +12,7 @@ import (
 	"stint/internal/logging"
 	"stint/internal/web"
 	"stint/rule"
+	"stint/server/factsapi"
 	"stint/server/httpapi"
 	"stint/server/recordapi"
 	"stint/server/ruleapi"
@@ -56,6 +57,7 @@ func (a *App) adminHandler() http.Handler {
 			return recordapi.NoteReset(a.records, r, recordapi.Reset{Rule: name, Key: key, Before: before})
 		}
 	}
+	options.Facts, options.FactPaths = a.facts.handler(), factsapi.Paths
 	if a.clients != nil {
 		options.Overrides = a.clients.Overrides
 	}

@@ -101,15 +101,16 @@ func (a *App) reloadLocked(why string, always bool) error {
 		a.stores.Forget()
 	}
 	a.rules.generation.Add(1)
-	a.reloaded(table)
+	a.reloaded(table, false)
 	a.rules.set(nil)
 	a.log.Info("rules loaded", "reason", why, "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
 	a.warn(table)
 	return nil
 }
 
-// reloaded passes a new table to the metrics.
-func (a *App) reloaded(table *rule.Table) {
+// reloaded passes a new table to the facts and the metrics. first says that it is that of the start.
+func (a *App) reloaded(table *rule.Table, first bool) {
+	a.facts.reloaded(table, first)
 	a.metrics.Reloaded(table, time.Now())
 	if a.envoy != nil {
 		a.envoy.Reloaded(table)
@@ -137,6 +138,7 @@ func (a *App) refuse(err error, why string, always bool) {
 		return
 	}
 	a.metrics.ReloadFailed()
+	a.facts.mark("failed reload", "")
 	if a.envoy != nil {
 		a.envoy.ReloadFailed()
 	}

@@ -25,8 +25,12 @@ func (o observers) Decided(v *limiter.Verdict, took time.Duration, err error) {
 // observer returns the observer of all decisions.
 func (a *App) observer() limiter.Observer {
 	s := &a.config.Stats
+	all := observers{a.metrics}
+	if a.facts != nil {
+		all = append(all, a.facts)
+	}
 	if !s.Envoy && s.StatsD == "" {
-		return a.metrics
+		return all
 	}
 	a.envoy = telemetry.NewEnvoyStats(s.NearLimitRatio, telemetry.EnvoySources{
 		Calls: func() uint64 {
@@ -43,7 +47,7 @@ func (a *App) observer() limiter.Observer {
 	if s.Envoy {
 		a.metrics.Add(a.envoy)
 	}
-	return observers{a.metrics, a.envoy}
+	return append(all, a.envoy)
 }
 
 // metricsServer returns the server of the address for metrics alone.

@@ -111,7 +111,7 @@ func New(o Options) (*Facts, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Secret == nil {
-		o.Secret = []byte(rand.Text())
+		o.Secret = NewSecret()
 	}
 	shards := 1 << bits.Len(uint(min(runtime.GOMAXPROCS(0), 16)))
 	f := &Facts{
@@ -141,6 +141,9 @@ func New(o Options) (*Facts, error) {
 	f.Mark("start", "")
 	return f, nil
 }
+
+// NewSecret returns a random secret.
+func NewSecret() []byte { return []byte(rand.Text() + rand.Text()) }
 
 // derive returns a key for a purpose.
 func derive(secret []byte, purpose string) []byte {

@@ -243,6 +243,34 @@ func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	}
 }
 
+// Totals returns how many requests were decided, how many of them by a failure policy, and how many
+// failed.
+func (m *Metrics) Totals() (decided, degraded, failed uint64) {
+	return m.allowed.Load() + m.denied.Load(), m.degraded.Load(), m.failed.Load()
+}
+
+// RuleCounts are the counts of a rule.
+type RuleCounts struct {
+	Allowed, Denied uint64 // of a rule in shadow mode: what it would have done
+	Over, Degraded  uint64
+}
+
+// RuleCounts returns the counts of a rule since it is in the table; those of all rules of a catalog in a
+// domain if the name is catalog.
+func (m *Metrics) RuleCounts(domain, name string) RuleCounts {
+	c := m.current.Load().byName[ruleName{domain, name}]
+	if c == nil && name == catalogName {
+		c = (*m.catalogs.Load())[domain]
+	}
+	if c == nil {
+		return RuleCounts{}
+	}
+	return RuleCounts{
+		Allowed: c.allowed.Load(), Denied: c.denied.Load() + c.shadowDenied.Load(),
+		Over: c.over.Load(), Degraded: c.degraded.Load(),
+	}
+}
+
 // countUnmatched counts the descriptors that no rule matched.
 func (m *Metrics) countUnmatched(v *limiter.Verdict) {
 	n := uint64(0)

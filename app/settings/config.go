@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -262,6 +263,9 @@ type Config struct {
 	// Stats are the settings of statistics besides those of the admin address.
 	Stats Stats
 
+	// Facts are the settings of what is kept about rules and keys.
+	Facts Facts
+
 	// EnvoyEnv (envoy-env) also reads the environment variables of envoyproxy/ratelimit, such as
 	// PORT and REDIS_URL, and uses its defaults for those that are not set, so that a deployment
 	// can swap the image; off by default. See package envoyenv. [Configure] reads them; a program
@@ -319,6 +323,7 @@ func Default() Config {
 		GRPC:                "127.0.0.1:8081",
 		RLS:                 defaultRLS(),
 		Stats:               defaultStats(),
+		Facts:               defaultFacts(),
 		Admin:               "127.0.0.1:8082",
 		SocketMode:          0o600,
 		MaxConnections:      16_384,
@@ -390,7 +395,7 @@ func (c *Config) Check() error {
 	if err := errors.Join(c.checkTLS(), c.RLS.check(c), c.Stats.check(c), c.Gossip.check(c)); err != nil {
 		return err
 	}
-	if err := c.checkRecords(); err != nil {
+	if err := cmp.Or(c.checkRecords(), c.checkFacts()); err != nil {
 		return err
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" && c.RESP == "" && !c.Embedded {

@@ -95,6 +95,7 @@ func (st *Stores) countsLost(s *server, of logging.StoreServer) {
 		s.denials.Drop()
 	}
 	s.compared.Store(false)
+	st.options.OnLost(cmp.Or(of.Name, s.name))
 	leases := s.leases.Stats()
 	st.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",
 		"store", s.name, "server", cmp.Or(of.Name, s.name), "leased_keys", leases.Keys, "leased_units", leases.Held, "hint", "see docs/redis-operation.md for what may pass because of it")

@@ -31,6 +31,9 @@ type Options struct {
 	// OnAlone is called when the gossip node has found other nodes, or has lost all of them.
 	OnAlone func()
 
+	// OnLost is called with the name of a server that may have lost counts.
+	OnLost func(server string)
+
 	// OnFailure is called with an error after which the service must not continue. It must not block.
 	OnFailure func(error)
 }

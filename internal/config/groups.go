@@ -23,7 +23,7 @@ var groups = []struct {
 	{"Listeners", []string{"http", "http-", "grpc", "admin", "admin-", "resp", "resp-", "tls-", "socket-", "unix-", "max-connections", "trusted-proxies", "pprof"}},
 	{"gRPC", []string{"grpc-", "rls-"}},
 	{"Questions of proxies", []string{"auth-", "degraded-header", "demo"}},
-	{"Metrics and log", []string{"metrics", "metrics-", "envoy-stats", "near-limit-ratio", "statsd", "statsd-", "log-"}},
+	{"Metrics and log", []string{"metrics", "metrics-", "envoy-stats", "near-limit-ratio", "statsd", "statsd-", "log-", "facts-off", "node", "denials", "denials-"}},
 	{"Start, stop and the rest", []string{"drain-"}},
 }
 

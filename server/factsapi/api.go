@@ -39,6 +39,11 @@ type Options struct {
 	Done <-chan struct{}
 }
 
+// Off answers the requests of a service without facts.
+func Off(w http.ResponseWriter, _ *http.Request) {
+	resource.NotFound("this service keeps no facts", "start it without --facts-off").Write(w)
+}
+
 // api handles the requests.
 type api struct {
 	facts facts.Reader

@@ -88,6 +88,10 @@ type AdminOptions struct {
 	Records     http.Handler
 	RecordPaths []string
 
+	// Facts handles FactPaths and all paths below; nil for no such paths. It changes nothing.
+	Facts     http.Handler
+	FactPaths []string
+
 	// OnReset is called before a limit is reset for a key, with the rule, the entries of the key and
 	// the state of the limit, which it can encode as JSON. A fault refuses the reset. It may be nil.
 	OnReset func(r *http.Request, rule string, key []rule.Entry, before any) *jsonbody.Fault
@@ -202,6 +206,9 @@ func (a *admin) withRules(others http.Handler) http.Handler {
 	}
 	for _, path := range a.options.RecordPaths {
 		raw[path] = look(a.options.Records)
+	}
+	for _, path := range a.options.FactPaths {
+		raw[path] = look(a.options.Facts)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for path, handler := range raw {
