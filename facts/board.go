@@ -32,8 +32,8 @@ type ruleFacts struct {
 	// seen counts the keys of the current generation; nil: there was no decision yet.
 	seen atomic.Pointer[sketch.Distinct]
 
-	// sample decides of which keys every request is noted, see [sampling].
-	sample atomic.Uint64
+	// sample decides which decisions leave a note.
+	sample sampling
 
 	// The fields below are guarded by Facts.mu.
 
@@ -51,7 +51,7 @@ type ruleFacts struct {
 
 func newRuleFacts(name ruleName, shards int) *ruleFacts {
 	r := &ruleFacts{name: name, cells: make([]cell, shards)}
-	r.sample.Store(uint64(newSampling(0, 0, 0, 0)))
+	r.sample.set(0, 0, 0, 0)
 	return r
 }
 
@@ -98,7 +98,8 @@ func (r *ruleFacts) rotateLocked(now time.Time) {
 // decision finds its rule without a lock.
 type board struct {
 	table   *rule.Table
-	byIndex []*ruleFacts
+	rules   []*rule.Rule // those of the table
+	byIndex []*ruleFacts // the facts of each
 	byName  map[ruleName]*ruleFacts
 	order   []*ruleFacts // in the order of the table
 	shards  int
@@ -117,6 +118,7 @@ func newBoard(table *rule.Table, before *board, retired map[ruleName]*ruleFacts,
 	if table == nil {
 		return b
 	}
+	b.rules = table.Rules()
 	b.byIndex = make([]*ruleFacts, len(table.Rules()))
 	for i, of := range table.Rules() {
 		name := ruleName{of.Domain, of.Name}
@@ -142,7 +144,7 @@ func (b *board) of(r *rule.Rule) *ruleFacts {
 		r = r.Base
 	}
 	if i := r.Index; i >= 0 {
-		if i < len(b.byIndex) && b.byIndex[i].rule.Load() == r {
+		if i < len(b.rules) && b.rules[i] == r {
 			return b.byIndex[i]
 		}
 		return b.byName[ruleName{r.Domain, r.Name}]

@@ -101,9 +101,7 @@ func (f *Facts) adjustLocked(rules []*ruleFacts, now time.Time) {
 		r.peaks.adjust(max(detailNotes/4/active, 16))
 		r.rates[denied].adjust(max(rareNotes/2/active, 16))
 		r.rates[allowed].adjust(max(rareNotes/4/active, 16))
-		if s := uint64(newSampling(r.peaks.level, r.peaks.thin.bits, r.rates[denied].bits, r.rates[allowed].bits)); r.sample.Load() != s {
-			r.sample.Store(s)
-		}
+		r.sample.set(r.rates[denied].bits, r.rates[allowed].bits, r.peaks.level, r.peaks.thin.bits)
 	}
 }
 

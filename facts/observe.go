@@ -24,9 +24,17 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	shard := uint64(uintptr(unsafe.Pointer(v))) * golden >> f.shift
 	b := f.board.Load()
 	for i := range v.Asked {
-		if a := &v.Asked[i]; a.Rule != nil {
-			f.count(b, shard, v, i, a)
+		a := &v.Asked[i]
+		if a.Rule == nil {
+			continue
 		}
+		var r *ruleFacts
+		if at := uint(a.Rule.Index); at < uint(len(b.rules)) && b.rules[at] == a.Rule {
+			r = b.byIndex[at]
+		} else if r = b.of(a.Rule); r == nil {
+			continue
+		}
+		f.count(r, shard, v, i)
 	}
 	if !v.Allowed && len(v.Asked) == 0 {
 		f.noteRefusal(b, shard, v)
@@ -34,11 +42,8 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 }
 
 // count counts the decision of one limit.
-func (f *Facts) count(b *board, shard uint64, v *limiter.Verdict, i int, a *limiter.Asked) {
-	r := b.of(a.Rule)
-	if r == nil {
-		return
-	}
+func (f *Facts) count(r *ruleFacts, shard uint64, v *limiter.Verdict, i int) {
+	a := &v.Asked[i]
 	if a.Cost == 0 {
 		r.cells[shard].looks.Add(1)
 		return
@@ -51,18 +56,20 @@ func (f *Facts) count(b *board, shard uint64, v *limiter.Verdict, i int, a *limi
 		return
 	}
 	hash := f.seed.Sum(0, string(t.Key))
-	seen := r.seen.Load()
-	if seen == nil {
-		seen = r.distinct()
+	if seen := r.seen.Load(); seen == nil || !seen.Counted(hash) {
+		r.distinct().Add(hash)
 	}
-	if !seen.Counted(hash) {
-		seen.Add(hash)
+	// Verdicts are reused, or else time goes on: dice is another number each time, and spreads evenly.
+	dice := (v.Turn() + hash + uint64(a.At)) * golden
+	if r.sample.counted(a.Allowed, dice) || r.sample.detailed(hash, dice) {
+		f.noteKey(r, shard, v, i, hash, dice)
 	}
-	// Verdicts are reused, or else time goes on: dice is another fraction of 2^64 each time, and spreads evenly.
-	s, dice := sampling(r.sample.Load()), (v.Turn()+hash+uint64(a.At))*golden
-	if bits, counted := s.counts(a.Allowed, dice); counted || s.details(hash, dice) {
-		f.note(shard, noted{r, hash, t.Key, v, a, bits, counted, s.details(hash, dice)})
-	}
+}
+
+// noteKey leaves a note about the key of a decision.
+func (f *Facts) noteKey(r *ruleFacts, shard uint64, v *limiter.Verdict, i int, hash, dice uint64) {
+	a, s := &v.Asked[i], &r.sample
+	f.note(shard, noted{r, hash, v.Take(i).Key, v, a, s.bits(a.Allowed), s.counted(a.Allowed, dice), s.detailed(hash, dice)})
 }
 
 // count adds a decision to the counters.

@@ -124,7 +124,7 @@ func (p *peaks) observe(e *event, most int) {
 		for len(p.keys) >= most && p.level < 31 {
 			p.raise()
 		}
-		if uint32(e.hash) > uint32(newSampling(p.level, 0, 0, 0)) {
+		if uint32(e.hash) > uint32(threshold(p.level)) {
 			return
 		}
 		t = &tracked{}
@@ -242,7 +242,7 @@ func (p *peaks) finishAll(now stint.Instant) {
 func (p *peaks) raise() {
 	p.level++
 	for hash := range p.keys {
-		if uint32(hash) > uint32(newSampling(p.level, 0, 0, 0)) {
+		if uint32(hash) > uint32(threshold(p.level)) {
 			delete(p.keys, hash)
 		}
 	}

@@ -3,38 +3,57 @@ package facts
 import (
 	"math"
 	"math/bits"
+	"sync/atomic"
 )
 
 // maxBits is the most that sampling is thinned out: to one in 2^maxBits.
 const maxBits = 12
 
 // sampling decides which decisions of a rule leave a note, so that a busy rule leaves no more than there is
-// room for, and one that is not leaves all. From its low bits on it has
+// room for, and one that is not leaves all. Its zero value lets none leave one.
 //
-//	32 bits: requests of keys whose hash is at most this are noted in detail
-//	 8 bits: n, one in 2^n of these
-//	 8 bits: n, one in 2^n denied requests are counted for their key
-//	 8 bits: n, the same for allowed ones
-type sampling uint64
-
-// newSampling returns a sampling: details of one in 2^level keys, and one in 2^thin of their requests.
-func newSampling(level, thin, denied, allowed uint8) sampling {
-	return sampling(math.MaxUint32>>level) | sampling(thin)<<32 | sampling(denied)<<40 | sampling(allowed)<<48
+// A decision comes with a dice, a random number of 64 bits. Thresholds of 32 bits are compared with parts of it.
+type sampling struct {
+	counts  atomic.Uint64 // high half: threshold for allowed decisions, to be counted for their key; low: for denied ones
+	details atomic.Uint64 // high half: threshold for decisions to be noted in detail; low: for the hashes of their keys
 }
 
-// counts reports whether a decision is counted for its key, and then stands for 2^bits decisions. dice is a
-// random fraction of 2^64.
-func (s sampling) counts(allowed bool, dice uint64) (bits uint8, counted bool) {
-	bits = uint8(s >> 40)
-	if allowed {
-		bits = uint8(s >> 48)
+// threshold returns the one that lets one in 2^n numbers pass.
+func threshold(n uint8) uint64 { return math.MaxUint32 >> n }
+
+// set changes the sampling to one in 2^n denied and allowed decisions, and details of one in 2^level keys
+// and one in 2^thin of their decisions.
+func (s *sampling) set(denied, allowed, level, thin uint8) {
+	if counts := threshold(allowed)<<32 | threshold(denied); s.counts.Load() != counts {
+		s.counts.Store(counts)
 	}
-	return bits, dice>>(64-bits) == 0
+	if details := threshold(thin)<<32 | threshold(level); s.details.Load() != details {
+		s.details.Store(details)
+	}
 }
 
-// details reports whether a decision is noted in detail.
-func (s sampling) details(hash, dice uint64) bool {
-	return uint32(hash) <= uint32(s) && dice<<maxBits>>(64-uint8(s>>32)) == 0
+// counted reports whether a decision is counted for its key.
+func (s *sampling) counted(allowed bool, dice uint64) bool {
+	least := s.counts.Load()
+	if !allowed {
+		least <<= 32
+	}
+	return uint32(dice>>32) <= uint32(least>>32)
+}
+
+// detailed reports whether a decision is noted in detail.
+func (s *sampling) detailed(hash, dice uint64) bool {
+	least := s.details.Load()
+	return uint32(hash) <= uint32(least) && uint32(dice>>8) <= uint32(least>>32)
+}
+
+// bits returns n: one in 2^n decisions is counted.
+func (s *sampling) bits(allowed bool) uint8 {
+	least := s.counts.Load()
+	if allowed {
+		least >>= 32
+	}
+	return uint8(bits.LeadingZeros32(uint32(least)))
 }
 
 // rate is how a kind of notes of a rule is sampled: one in 2^bits.

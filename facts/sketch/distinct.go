@@ -33,7 +33,7 @@ func rankOf(hash uint64) uint32 {
 
 // Counted reports whether Add would change nothing, which is so for nearly all hashes. It is quick.
 func (d *Distinct) Counted(hash uint64) bool {
-	return d.words[hash>>(66-registerBits)].Load()>>(hash>>(64-registerBits)&3*8)&0xff >= rankOf(hash)
+	return d.words[hash>>(66-registerBits)].Load()>>(hash>>(61-registerBits)&24)&0xff >= rankOf(hash)
 }
 
 // Add adds a key by its hash, which must be uniform.
