@@ -73,6 +73,9 @@ func (l level) dump(b *strings.Builder, indent string) {
 		if at.ValueToMetric {
 			b.WriteString(" (value in metrics)")
 		}
+		if at.Show {
+			b.WriteString(" (shown)")
+		}
 		b.WriteByte('\n')
 		for _, r := range n.Rules {
 			fmt.Fprintf(b, "%s  * %s: %s\n", indent, r.Name, r.Summary())

@@ -131,7 +131,7 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 	}
 	s.request = limiter.Request{
 		Domain: b.Domain, Descriptors: s.descriptors, Attributes: a, Table: table, Answers: answers, Hold: s.Hold,
-		Matched: phase == rule.Early && domain.ReadsIdentity() || phase == rule.Late && !s.Earlier.Unmatched,
+		ID: requestID(a), Matched: phase == rule.Early && domain.ReadsIdentity() || phase == rule.Late && !s.Earlier.Unmatched,
 	}
 	switch {
 	case phase == rule.Late && (s.Earlier.Listed != nil || len(s.descriptors) == 0 && !s.Earlier.Unmatched):
@@ -140,6 +140,12 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 		return b.decideNoLimit(ctx, a, table, s)
 	}
 	return outcomeOf(b.Limiter.Decide(ctx, &s.request, &s.Verdict))
+}
+
+// requestID returns the header X-Request-Id of a request.
+func requestID(a rule.Attributes) string {
+	id, _ := a.Header("X-Request-Id")
+	return id
 }
 
 // Again decides the request of the last Decide once more, with the same descriptors. It returns false

@@ -88,6 +88,7 @@ func (d *descriptor) words() strictyaml.Words {
 		"quota_mode":      func(v strictyaml.Value) { d.quota = v.Bool() },
 		"share_threshold": func(v strictyaml.Value) { d.level.Shared = v.Bool() },
 		"value_to_metric": func(v strictyaml.Value) { d.level.ValueToMetric = v.Bool() },
+		"show":            func(v strictyaml.Value) { d.level.Show = v.Bool() },
 		"detailed_metric": func(v strictyaml.Value) { d.detailedMetric = v.Bool() },
 		"metadata": func(v strictyaml.Value) {
 			if !v.IsObject() && !v.IsNull() {

@@ -18,7 +18,7 @@ var places = map[string]string{
 	"rate_limits": "inside http", "actions": "inside http.rate_limits", "cost": "inside http.rate_limits, beside actions", "hits_addend": "inside http.rate_limits, beside actions",
 	"key": "inside a descriptor", "value": "inside a descriptor", "rate_limit": "inside a descriptor",
 	"shadow_mode": "inside a descriptor, beside rate_limit", "quota_mode": "inside a descriptor, beside rate_limit",
-	"share_threshold": "inside a descriptor, beside value", "value_to_metric": "inside a descriptor, beside key",
+	"share_threshold": "inside a descriptor, beside value", "value_to_metric": "inside a descriptor, beside key", "show": "inside a descriptor, beside key",
 	"detailed_metric": "inside a descriptor, beside rate_limit", "metadata": "inside a descriptor, beside rate_limit",
 	"unit": "inside rate_limit", "per": "inside rate_limit", "requests_per_unit": "inside rate_limit",
 	"requests": "inside rate_limit", "algorithm": "inside rate_limit", "burst": "inside rate_limit",

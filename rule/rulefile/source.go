@@ -45,7 +45,11 @@ func Parse(sources ...Source) (*rule.Table, error) {
 	if err := c.errors.OrNil(); err != nil {
 		return nil, err
 	}
-	return c.finish(hashOf(slices.Concat(sources, c.files))), nil
+	table := c.finish(hashOf(slices.Concat(sources, c.files)))
+	if c.errors.List = table.CheckShown(); len(c.errors.List) > 0 {
+		return nil, &c.errors
+	}
+	return table, nil
 }
 
 // Load reads files and folders as [Parse] does. Of a folder it takes every *.yaml and *.yml file
