@@ -162,7 +162,27 @@ func (r *ruleFacts) topLocked(kind, n int) []*sketch.Key {
 	slices.SortFunc(list, func(a, b *sketch.Key) int {
 		return cmp.Or(cmp.Compare(b.Counts[kind], a.Counts[kind]), cmp.Compare(a.Hash, b.Hash))
 	})
-	return list[:min(n, len(list))]
+	list = list[:min(n, len(list))]
+	for _, k := range list {
+		for other := range k.Counts {
+			if other != kind {
+				k.Counts[other] = max(k.Counts[other], r.leastLocked(other, k.Hash))
+			}
+		}
+	}
+	return list
+}
+
+// leastLocked returns what a key counts at least by a kind, from the lists of that kind.
+func (r *ruleFacts) leastLocked(kind int, hash uint64) (least uint64) {
+	for _, lists := range r.keys {
+		if top := lists.by[kind]; top != nil {
+			if k, kept := top.Get(hash); kept {
+				least += k.Counts[kind] - k.Error
+			}
+		}
+	}
+	return least
 }
 
 // largestLocked returns the share of the requests of a rule that its busiest key has.

@@ -123,6 +123,7 @@ func (r *ruleFacts) seenLocked() []byte {
 
 // publish makes the summary of this node known to the others.
 func (f *Facts) publish(ctx context.Context) {
+	f.Flush()
 	f.mu.Lock()
 	rep := f.reportLocked(true)
 	f.mu.Unlock()
