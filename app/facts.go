@@ -16,13 +16,13 @@ import (
 	"stint/server/factsapi"
 	"stint/store/memory"
 	"stint/store/redis/connect"
-	"stint/store/redis/summaries"
+	"stint/store/redis/recordlog"
 )
 
 // knowledge is what the service keeps about its rules and keys. A nil one keeps nothing.
 type knowledge struct {
 	*facts.Facts
-	shared *summaries.Summaries // nil: this process is alone
+	shared *recordlog.Summaries // nil: this process is alone
 	ended  chan struct{}        // closed when streams have to end
 }
 
@@ -55,7 +55,7 @@ func (a *App) openFacts() error {
 		if err != nil {
 			return err
 		}
-		if k.shared, err = summaries.Open(servers[0].URL, c.Namespace); err != nil {
+		if k.shared, err = recordlog.OpenSummaries(servers[0].URL, c.Namespace); err != nil {
 			return err
 		}
 		options.Exchange = k.shared

@@ -1,160 +1,24 @@
 package facts
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
-	"errors"
-	"io"
-	"io/fs"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"stint"
+	"stint/facts/denials"
 )
 
-const (
-	// remembered is how many lines of the log of denials are kept in memory.
-	remembered = 4096
-
-	// maxScan is the most bytes of old lines that one question reads.
-	maxScan = 64 << 20
-
-	// pieces is into how many files the bytes of the log are divided, so that old ones can be removed.
-	pieces = 8
-
-	// day is how long one file is written at most.
-	day = 24 * time.Hour
-)
+// Denial is a line of the log of denials.
+type Denial = denials.Line
 
 // DenialOptions are the settings of the log of denials.
-type DenialOptions struct {
-	// File receives the lines as JSON. When it has an eighth of Bytes, or after a day, it is renamed to
-	// File with the time behind it. "": the last 4096 lines are kept in memory alone.
-	File string
+type DenialOptions = denials.Options
 
-	// Out receives the lines if File is "". Nil: nothing does.
-	Out io.Writer
-
-	// Every is of how many denials of a key in a minute one is written, after the first one. 0: 100.
-	Every uint64
-
-	// PerSecond is the most lines of a second. Others are left out. 0: 100.
-	PerSecond int
-
-	// Keep is how long files are kept. 0: 30 days.
-	Keep time.Duration
-
-	// Bytes is the most bytes of all files. 0: 256 MiB.
-	Bytes int64
-}
-
-// denialLog writes the log of denials. Facts.mu guards it.
-type denialLog struct {
-	options DenialOptions
-	now     func() time.Time
-	log     *slog.Logger
-	file    *os.File
-	size    int64
-	opened  time.Time
-	failed  bool
-
-	lines  []Denial // the newest ones, a ring
-	next   int
-	minute time.Time
-	seen   map[denialKey]uint64 // denials since the last line of a key in this minute
-	before map[denialKey]uint64 // the same for the minute before
-	second time.Time
-	used   int // lines of this second
-	unsent bytes.Buffer
-}
-
-// denialKey is whose denials are counted: a key of a rule, or a list.
-type denialKey struct {
-	rule *ruleFacts
-	hash uint64
-}
-
-// openDenials opens the log and reads its newest lines.
-func openDenials(o DenialOptions, now func() time.Time, log *slog.Logger) (*denialLog, error) {
-	o.Every, o.PerSecond = cmp.Or(o.Every, 100), cmp.Or(o.PerSecond, 100)
-	o.Keep, o.Bytes = cmp.Or(o.Keep, 30*day), cmp.Or(o.Bytes, 256<<20)
-	d := &denialLog{options: o, now: now, log: log, seen: map[denialKey]uint64{}}
-	if o.File == "" {
-		return d, nil
-	}
-	if err := d.open(); err != nil {
-		return nil, err
-	}
-	d.prune()
-	old := d.scan(0, remembered, nil)
-	slices.Reverse(old)
-	for _, line := range old {
-		d.remember(line)
-	}
-	return d, nil
-}
-
-// open opens the file for more lines.
-func (d *denialLog) open() error {
-	file, err := os.OpenFile(d.options.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	d.file, d.size, d.opened = file, info.Size(), d.now()
-	return nil
-}
-
-func (d *denialLog) close() error {
-	d.flush()
-	if d.file == nil {
-		return nil
-	}
-	return d.file.Close()
-}
-
-// note adds the denials of a key: a line for the first one in a minute, then one for every so many.
-func (d *denialLog) note(f *Facts, k *keyNote) {
-	now := d.now()
-	if minute := now.Truncate(time.Minute); !minute.Equal(d.minute) {
-		d.minute, d.before, d.seen = minute, d.seen, map[denialKey]uint64{}
-	}
-	counts, _ := k.scaled()
-	key, count := denialKey{k.rule, k.hash}, max(counts[denied], 1)
-	since, known := d.seen[key]
-	if !known {
-		if d.write(f, k, now, 1+d.before[key]) {
-			d.seen[key] = count - 1
-		}
-		return
-	}
-	if since += count; since >= d.options.Every && d.write(f, k, now, since) {
-		since = 0
-	}
-	d.seen[key] = since
-}
-
-// write adds a line that stands for so many denials, and reports whether there was room in this second.
-func (d *denialLog) write(f *Facts, k *keyNote, now time.Time, sampled uint64) bool {
-	if second := now.Truncate(time.Second); !second.Equal(d.second) {
-		d.second, d.used = second, 0
-	}
-	if d.used >= d.options.PerSecond {
-		return false
-	}
-	d.used++
+// noteDenialLocked adds the denials of a note to the log.
+func (f *Facts) noteDenialLocked(k *keyNote, now time.Time) {
 	n := &k.denial
 	line := Denial{
 		At: n.at.Time(), RequestID: string(n.id[:n.idLen]), Domain: n.domain, Rule: n.refusal, Reason: string(n.reason),
-		Limit: n.limit, RetryAfter: time.Duration(n.retryAfter), Degraded: n.degraded, Sampled: sampled,
+		Limit: n.limit, RetryAfter: time.Duration(n.retryAfter), Degraded: n.degraded,
 	}
 	if n.at <= 1 { // the decision had no time
 		line.At = now.UTC()
@@ -166,128 +30,15 @@ func (d *denialLog) write(f *Facts, k *keyNote, now time.Time, sampled uint64) b
 		line.Limit = 0
 	}
 	if k.rule != nil {
-		line.Domain, line.Rule, line.Key = k.rule.name.domain, k.rule.name.name, f.id(k.key[:k.keyLen])
+		line.Domain, line.Rule = k.rule.name.domain, k.rule.name.name
 	}
-	d.remember(line)
-	_ = json.NewEncoder(&d.unsent).Encode(line) // cannot fail: a Denial has texts, numbers and a time
-	return true
-}
-
-// remember keeps a line in memory.
-func (d *denialLog) remember(line Denial) {
-	if len(d.lines) < remembered {
-		d.lines = append(d.lines, line)
-		return
-	}
-	d.lines[d.next] = line
-	d.next = (d.next + 1) % remembered
-}
-
-// flush writes the new lines.
-func (d *denialLog) flush() {
-	if d.unsent.Len() == 0 {
-		return
-	}
-	defer d.unsent.Reset()
-	if d.file == nil {
-		if d.options.Out != nil {
-			_, _ = d.options.Out.Write(d.unsent.Bytes()) // nobody reads it
+	counts, _ := k.scaled()
+	f.denials.Note(denials.Key{Domain: line.Domain, Rule: line.Rule, Hash: k.hash}, max(counts[denied], 1), func() Denial {
+		if k.rule != nil {
+			line.Key = f.id(k.key[:k.keyLen])
 		}
-		return
-	}
-	n, err := d.file.Write(d.unsent.Bytes())
-	if d.size += int64(n); err == nil && (d.size >= d.options.Bytes/pieces || d.now().Sub(d.opened) >= day) {
-		err = d.rotate()
-	}
-	if err != nil && !d.failed {
-		d.log.Error("denials not written", "file", d.options.File, "error", err, "hint", "see that the disk has room and the folder can be written")
-	}
-	d.failed = err != nil
-}
-
-// stamp is the form of the time in the names of old files.
-const stamp = "20060102T150405.000"
-
-// rotate renames the file and begins a new one. On an error it goes on with the old one.
-func (d *denialLog) rotate() error {
-	name := d.options.File + "." + d.now().UTC().Format(stamp)
-	if _, err := os.Lstat(name); err == nil {
-		return nil // two in a millisecond: the next flush tries again
-	}
-	if err := os.Rename(d.options.File, name); err != nil {
-		return err
-	}
-	old := d.file
-	if err := d.open(); err != nil {
-		d.file = old
-		return err
-	}
-	err := old.Close()
-	d.prune()
-	return err
-}
-
-// files returns the files of the log, the newest first.
-func (d *denialLog) files() []string {
-	found, err := os.ReadDir(filepath.Dir(d.options.File))
-	if err != nil {
-		return nil
-	}
-	var old []string
-	for _, entry := range found {
-		rest, ours := strings.CutPrefix(entry.Name(), filepath.Base(d.options.File)+".")
-		if _, err := time.Parse(stamp, rest); ours && err == nil && entry.Type().IsRegular() {
-			old = append(old, filepath.Join(filepath.Dir(d.options.File), entry.Name()))
-		}
-	}
-	slices.Sort(old)
-	old = append(old, d.options.File)
-	slices.Reverse(old)
-	return old
-}
-
-// prune removes files that are too old, and the oldest ones while all have too many bytes. The file that
-// is being written stays.
-func (d *denialLog) prune() {
-	total := int64(0)
-	for i, name := range d.files() {
-		info, err := os.Stat(name)
-		if err != nil {
-			continue
-		}
-		total += info.Size()
-		room := d.options.Bytes - d.options.Bytes/pieces // the new file needs the rest
-		if i > 0 && (total > room || d.now().Sub(info.ModTime()) > d.options.Keep) {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				d.log.Error("an old file of denials was not removed", "file", name, "error", err, "hint", "remove it, and let this user write to its folder")
-			}
-		}
-	}
-}
-
-// scan reads the files from the newest line to the oldest: it skips some lines and returns n that match.
-func (d *denialLog) scan(skip, n int, match func(*Denial) bool) []Denial {
-	var found []Denial
-	read := 0
-	for _, name := range d.files() {
-		body, err := os.ReadFile(name)
-		if read += len(body); err != nil || read > maxScan {
-			break
-		}
-		for len(body) > 0 && len(found) < n {
-			body = bytes.TrimSuffix(body, []byte("\n"))
-			text := body[bytes.LastIndexByte(body, '\n')+1:]
-			body = body[:len(body)-len(text)]
-			if skip--; skip >= 0 {
-				continue
-			}
-			var line Denial
-			if json.Unmarshal(text, &line) == nil && (match == nil || match(&line)) {
-				found = append(found, line)
-			}
-		}
-	}
-	return found
+		return line
+	})
 }
 
 // Denials returns the newest n lines of the log of denials of this node that match, newest first: from
@@ -295,11 +46,8 @@ func (d *denialLog) scan(skip, n int, match func(*Denial) bool) []Denial {
 func (f *Facts) Denials(n int, match func(*Denial) bool) []Denial {
 	f.Flush()
 	f.mu.Lock()
-	d := f.denials
-	lines := slices.Concat(d.lines[d.next:], d.lines[:d.next])
-	files := d.file != nil
+	lines, files := f.denials.Recent()
 	f.mu.Unlock()
-	slices.Reverse(lines)
 	found := []Denial{}
 	for i := range lines {
 		if len(found) < n && (match == nil || match(&lines[i])) {
@@ -307,7 +55,7 @@ func (f *Facts) Denials(n int, match func(*Denial) bool) []Denial {
 		}
 	}
 	if files && len(found) < n {
-		found = append(found, d.scan(len(lines), n-len(found), match)...)
+		found = append(found, f.denials.Older(len(lines), n-len(found), match)...)
 	}
 	return found
 }

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"stint"
+	"stint/facts/denials"
+	"stint/facts/sketch"
 	"stint/internal/system"
 	"stint/limiter"
 	"stint/rule"
@@ -88,7 +90,7 @@ type Facts struct {
 	board   atomic.Pointer[board]
 	shards  []shard
 	shift   uint // 64 less the bits of the index of a shard
-	latency latency
+	latency sketch.Latency
 
 	mu      sync.Mutex // guards the fields below, and those of rules that say so
 	since   time.Time
@@ -97,7 +99,7 @@ type Facts struct {
 	saved   time.Time
 	marks   []Mark
 	retired map[ruleName]*ruleFacts // of rules that the table no longer has
-	denials *denialLog
+	denials *denials.Log
 	others  others
 }
 
@@ -130,12 +132,12 @@ func New(o Options) (*Facts, error) {
 	f.minute, f.saved = f.since.Truncate(Minute), f.since
 	f.board.Store(newBoard(nil, nil, nil, shards))
 	var err error
-	if f.denials, err = openDenials(o.Denials, f.now, f.log); err != nil {
+	if f.denials, err = denials.Open(o.Denials, f.now, f.log); err != nil {
 		return nil, err
 	}
 	if o.State != "" {
 		if err := f.load(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.Join(err, f.denials.close())
+			return nil, errors.Join(err, f.denials.Close())
 		}
 	}
 	f.Mark("start", "")
@@ -254,7 +256,7 @@ func (f *Facts) Flush() {
 	defer f.mu.Unlock()
 	now := f.now()
 	f.takeOverLocked(now)
-	f.denials.flush()
+	f.denials.Flush()
 	if now.Sub(f.began) >= generation || now.Before(f.began) {
 		f.began = now
 		for _, r := range f.board.Load().all() {
@@ -264,7 +266,7 @@ func (f *Facts) Flush() {
 	if minute := now.Truncate(Minute); minute.After(f.minute) || minute.Before(f.minute.Add(-TenMinutes)) {
 		f.recordLocked(f.minute)
 		f.minute = minute
-		f.latency.rotate()
+		f.latency.Rotate()
 	}
 	if f.options.State != "" && now.Sub(f.saved).Abs() >= saveEvery {
 		f.saved = now
@@ -283,7 +285,7 @@ func (f *Facts) Close() error {
 		f.recordLocked(f.minute)
 		err = f.saveLocked()
 	}
-	return errors.Join(err, f.denials.close())
+	return errors.Join(err, f.denials.Close())
 }
 
 // Facts observes decisions and reads facts.

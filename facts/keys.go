@@ -63,11 +63,11 @@ func (f *Facts) takeOverLocked(now time.Time) {
 		n := f.shards[i].swap()
 		for j := range n.table {
 			if k := &n.table[j]; k.rule != nil || k.denial.refusal != "" {
-				f.takeKeyLocked(k, kept)
+				f.takeKeyLocked(k, kept, now)
 			}
 		}
 		for j := range n.rare {
-			f.takeKeyLocked(&n.rare[j], kept)
+			f.takeKeyLocked(&n.rare[j], kept, now)
 		}
 		for j := range n.events {
 			e := &n.events[j]
@@ -106,14 +106,14 @@ func (f *Facts) adjustLocked(rules []*ruleFacts, now time.Time) {
 }
 
 // takeKeyLocked adds the counts of a note to the lists of its rule, and its denials to the log.
-func (f *Facts) takeKeyLocked(k *keyNote, kept int) {
+func (f *Facts) takeKeyLocked(k *keyNote, kept int, now time.Time) {
 	if k.rule != nil {
 		k.rule.keys[0].add(k, kept)
 		k.rule.rates[denied].notes += int(k.notes[denied])
 		k.rule.rates[allowed].notes += int(k.notes[allowed])
 	}
 	if k.counts[denied] > 0 && k.denial.denied {
-		f.denials.note(f, k)
+		f.noteDenialLocked(k, now)
 	}
 }
 

@@ -72,7 +72,7 @@ func (f *Facts) reportLocked(keys bool) report {
 		rep.Node = f.options.Read()
 	}
 	rep.Node.Name, rep.Node.At = f.options.Node, now
-	rep.Node.Median, rep.Node.P99 = f.latency.quantiles()
+	rep.Node.Median, rep.Node.P99 = f.latency.Quantiles()
 	rules := f.board.Load().all()
 	n := min(max(allPublished/max(len(rules), 1), leastPublished), mostPublished)
 	for _, r := range rules {

@@ -14,7 +14,7 @@ const golden = 0x9e3779b97f4a7c15
 // Decided counts a decision; see limiter.Observer.
 func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	if took >= 0 {
-		f.latency.observe(took)
+		f.latency.Observe(took)
 	}
 	if err != nil {
 		return

@@ -1,11 +1,10 @@
 package facts
 
 import (
-	"math"
-	"slices"
 	"time"
 
 	"stint"
+	"stint/facts/sketch"
 )
 
 const (
@@ -69,18 +68,18 @@ type tracked struct {
 
 // measured are the peaks of one span of time.
 type measured struct {
-	Since   time.Time  `json:"since"`
-	Periods uint64     `json:"periods"`
-	Shares  histogram  `json:"shares"`
-	Denials [10]uint64 `json:"denials"`
-	Retries uint64     `json:"retries"`
-	Passed  uint64     `json:"passed"`
-	Bursts  uint64     `json:"bursts"`
+	Since   time.Time        `json:"since"`
+	Periods uint64           `json:"periods"`
+	Shares  sketch.Histogram `json:"shares"`
+	Denials [10]uint64       `json:"denials"`
+	Retries uint64           `json:"retries"`
+	Passed  uint64           `json:"passed"`
+	Bursts  uint64           `json:"bursts"`
 
 	// Keys, Denied and Excess are of tracked keys.
-	Keys   uint64    `json:"keys"`
-	Denied uint64    `json:"denied"`
-	Excess histogram `json:"excess"`
+	Keys   uint64           `json:"keys"`
+	Denied uint64           `json:"denied"`
+	Excess sketch.Histogram `json:"excess"`
 }
 
 // add adds the peaks of another span or node.
@@ -94,8 +93,8 @@ func (m *measured) add(other *measured) {
 	m.Bursts += other.Bursts
 	m.Keys += other.Keys
 	m.Denied += other.Denied
-	m.Shares.add(&other.Shares)
-	m.Excess.add(&other.Excess)
+	m.Shares.Add(&other.Shares)
+	m.Excess.Add(&other.Excess)
 	for i := range m.Denials {
 		m.Denials[i] += other.Denials[i]
 	}
@@ -224,7 +223,7 @@ func (p *peaks) finish(t *tracked) {
 		return
 	}
 	p.now.Periods++
-	p.now.Shares.observe(t.use)
+	p.now.Shares.Observe(t.use)
 	t.largest, t.finished = max(t.largest, t.use), true
 	t.start, t.asked, t.denied, t.use = 0, 0, 0, 0
 }
@@ -280,7 +279,7 @@ func (p *peaks) current() measured {
 		}
 		if t.everDenied {
 			m.Denied++
-			m.Excess.observe(max(t.largest, t.use))
+			m.Excess.Observe(max(t.largest, t.use))
 		}
 	}
 	return m
@@ -290,71 +289,8 @@ func (p *peaks) current() measured {
 func (m *measured) shown() Peaks {
 	return Peaks{
 		Since: m.Since, Sampled: m.Keys, Periods: m.Periods,
-		P50: m.Shares.quantile(0.5), P90: m.Shares.quantile(0.9), P99: m.Shares.quantile(0.99), P999: m.Shares.quantile(0.999),
-		DeniedKeys: m.Denied, Excess: m.Excess.quantile(0.5), Denials: m.Denials,
+		P50: m.Shares.Quantile(0.5), P90: m.Shares.Quantile(0.9), P99: m.Shares.Quantile(0.99), P999: m.Shares.Quantile(0.999),
+		DeniedKeys: m.Denied, Excess: m.Excess.Quantile(0.5), Denials: m.Denials,
 		Retries: m.Retries, Passed: m.Passed, Bursts: m.Bursts,
 	}
-}
-
-const (
-	// The steps of a histogram are 16 to a power of two, from 2^-10 on.
-	stepsPerOctave = 16
-	octavesBelow   = 10
-	histogramSteps = 20 * stepsPerOctave
-)
-
-// histogram counts shares by their logarithm. Quantiles are at most 2.2 % off.
-type histogram struct {
-	counts []uint32 // nil: empty
-}
-
-func (h *histogram) observe(share float64) {
-	if h.counts == nil {
-		h.counts = make([]uint32, histogramSteps)
-	}
-	step := 0
-	if share > 0 {
-		step = min(max(int((math.Log2(share)+octavesBelow)*stepsPerOctave), 0), histogramSteps-1)
-	}
-	h.counts[step]++
-}
-
-func (h *histogram) add(other *histogram) {
-	if other.counts == nil {
-		return
-	}
-	h.counts = slices.Clone(h.counts)
-	if h.counts == nil {
-		h.counts = make([]uint32, histogramSteps)
-	}
-	for i, n := range other.counts {
-		h.counts[i] += n
-	}
-}
-
-// quantile returns a quantile of the shares; 0 if there are none.
-func (h *histogram) quantile(q float64) float64 {
-	total := uint64(0)
-	for _, n := range h.counts {
-		total += uint64(n)
-	}
-	rank := uint64(math.Ceil(q * float64(total)))
-	for i, n := range h.counts {
-		if uint64(n) >= rank && rank > 0 {
-			if i == 0 {
-				return 0
-			}
-			return math.Exp2((float64(i)+0.5)/stepsPerOctave - octavesBelow)
-		}
-		rank -= min(uint64(n), rank)
-	}
-	return 0
-}
-
-// MarshalJSON writes pairs of a step and its count, as most are 0.
-func (h histogram) MarshalJSON() ([]byte, error) { return marshalPairs(h.counts) }
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (h *histogram) UnmarshalJSON(b []byte) error {
-	return unmarshalPairs(b, histogramSteps, &h.counts)
 }

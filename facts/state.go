@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"stint/facts/sketch"
 	"stint/internal/system"
 )
 
@@ -28,14 +29,14 @@ type stateRule struct {
 	Name    string `json:"name"`
 	Catalog bool   `json:"catalog,omitempty"`
 	Counts
-	First   time.Time `json:"first"`
-	Last    time.Time `json:"last"`
-	Limit   string    `json:"limit"` // whose peaks are measured
-	Peaks   measured  `json:"peaks"`
-	Minutes []chunk   `json:"minutes"`
-	Tens    []chunk   `json:"tens"`
-	Ten     Counts    `json:"ten"`
-	TenAt   time.Time `json:"ten_at"`
+	First   time.Time      `json:"first"`
+	Last    time.Time      `json:"last"`
+	Limit   string         `json:"limit"` // whose peaks are measured
+	Peaks   measured       `json:"peaks"`
+	Minutes []sketch.Chunk `json:"minutes"`
+	Tens    []sketch.Chunk `json:"tens"`
+	Ten     Counts         `json:"ten"`
+	TenAt   time.Time      `json:"ten_at"`
 }
 
 // StateError is a state file that cannot be used.
@@ -75,7 +76,7 @@ func (r *ruleFacts) stateLocked(counted func(domain, rule string) Counts) stateR
 	return stateRule{
 		Domain: r.name.domain, Name: r.name.name, Catalog: r.rule.Load() == nil,
 		Counts: r.countsLocked(counted), First: r.first, Last: r.last, Limit: r.peaks.limit, Peaks: peaks,
-		Minutes: r.history.minutes.chunks, Tens: r.history.tens.chunks, Ten: r.history.ten, TenAt: r.history.tenAt,
+		Minutes: r.history.minutes.Chunks, Tens: r.history.tens.Chunks, Ten: r.history.ten, TenAt: r.history.tenAt,
 	}
 }
 
@@ -99,9 +100,9 @@ func (f *Facts) load() error {
 		r.kept, r.recorded, r.first, r.last = one.Counts, one.Counts, one.First, one.Last
 		r.asked = one.Allowed + one.Denied + one.Looks
 		r.peaks.limit, r.peaks.before = one.Limit, one.Peaks
-		r.history = history{minutes: series{one.Minutes}, tens: series{one.Tens}, ten: one.Ten, tenAt: one.TenAt}
-		if err = r.history.minutes.check(Minute); err == nil {
-			err = r.history.tens.check(TenMinutes)
+		r.history = history{minutes: sketch.Series{Chunks: one.Minutes}, tens: sketch.Series{Chunks: one.Tens}, ten: one.Ten, tenAt: one.TenAt}
+		if err = r.history.minutes.Check(Minute); err == nil {
+			err = r.history.tens.Check(TenMinutes)
 		}
 		if err != nil {
 			return &StateError{f.options.State, err}

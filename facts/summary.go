@@ -161,20 +161,3 @@ type History struct {
 	Points []Point       `json:"points"`
 	Marks  []Mark        `json:"marks"`
 }
-
-// Denial is a line of the log of denials. It has no clear value of a key.
-//
-// A rule denied, or a ban or a list: then Rule is its name, and Key is empty. Limit is 0 where none decided.
-// RetryAfter is -1 if no retry helps.
-type Denial struct {
-	At         time.Time     `json:"at"`
-	RequestID  string        `json:"request_id,omitempty"`
-	Domain     string        `json:"domain"`
-	Rule       string        `json:"rule"`
-	Key        string        `json:"key"` // as [Key.ID]
-	Reason     string        `json:"reason"`
-	Limit      int64         `json:"limit"`
-	RetryAfter time.Duration `json:"retry_after_ns"`
-	Degraded   bool          `json:"degraded"`
-	Sampled    uint64        `json:"sampled"` // how many denials this line stands for
-}

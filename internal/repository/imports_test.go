@@ -244,6 +244,26 @@ var layers = []layer{
 		"what middlewares share stands above limiter and below them",
 	},
 	{
+		[]string{"facts/sketch"},
+		nil,
+		"a sketch estimates numbers of any stream; it stands on the standard library alone",
+	},
+	{
+		[]string{"facts/denials"},
+		[]string{"internal/..."},
+		"a log is written, bounded and read without knowing who denies",
+	},
+	{
+		[]string{"facts"},
+		[]string{".", "facts/*", "rule", "rule/catalog", "rule/catalog/catalogtest", "limiter", "internal/..."},
+		"facts come from verdicts; who shows them, and how nodes exchange them, they do not know",
+	},
+	{
+		[]string{"server/factsapi"},
+		[]string{"facts", "server/access", "server/resource", "internal/..."},
+		"facts are shown without knowing how they are found",
+	},
+	{
 		[]string{"telemetry"},
 		[]string{".", "rule", "rule/catalog", "limiter", "limiter/line", "internal/..."},
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
@@ -306,7 +326,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings", "app/stores"},
 		[]string{
-			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/apirules", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/apirules", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",

@@ -1,7 +1,8 @@
-// Package recordlog keeps the log of records in Redis or Valkey, so that nodes share them. It knows
-// only numbers, hashes, keys and values.
+// Package recordlog keeps the log of records in Redis or Valkey, so that nodes share them, and the
+// summaries by which nodes show each other what they know (see [Summaries]). It knows only numbers,
+// hashes, keys and values.
 //
-// All keys lie in one slot of a Cluster:
+// All keys of the log lie in one slot of a Cluster:
 //
 //	NAMESPACE:{records}:head      hash: number and hash of the last entry; sum, the bytes of all entries
 //	NAMESPACE:{records}:log       stream of the last entries: the entry with number 7 has the ID 7-0, and

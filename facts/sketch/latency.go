@@ -1,4 +1,4 @@
-package facts
+package sketch
 
 import (
 	"math/bits"
@@ -9,21 +9,23 @@ import (
 // latencySteps are eight to a power of two of nanoseconds, up to 2^36 (69 s).
 const latencySteps = 36 * 8
 
-// latency counts durations of decisions, those of the current minute and the one before.
-type latency struct {
+// Latency estimates quantiles of durations, those since the last Rotate and those between the one before and it. Its
+// zero value is empty. It is safe for concurrent use.
+type Latency struct {
 	counts [2][latencySteps]atomic.Uint32
 	turn   atomic.Uint32 // the half that counts now
 }
 
-func (l *latency) observe(d time.Duration) {
+// Observe adds a duration.
+func (l *Latency) Observe(d time.Duration) {
 	n := max(uint64(d), 8)
 	octave := bits.Len64(n) - 1
 	step := octave*8 + int(n>>(octave-3)&7)
 	l.counts[l.turn.Load()&1][min(step, latencySteps-1)].Add(1)
 }
 
-// rotate begins a new minute.
-func (l *latency) rotate() {
+// Rotate forgets the older durations.
+func (l *Latency) Rotate() {
 	next := (l.turn.Load() + 1) & 1
 	for i := range l.counts[next] {
 		l.counts[next][i].Store(0)
@@ -31,8 +33,8 @@ func (l *latency) rotate() {
 	l.turn.Store(next)
 }
 
-// quantiles returns the median and the 99th percentile, at most 13 % too long; 0: nothing was measured.
-func (l *latency) quantiles() (median, p99 time.Duration) {
+// Quantiles returns the median and the 99th percentile, at most 13 % too long; 0: nothing was measured.
+func (l *Latency) Quantiles() (median, p99 time.Duration) {
 	var counts [latencySteps]uint64
 	total := uint64(0)
 	for i := range counts {

@@ -1,4 +1,4 @@
-package summaries
+package recordlog
 
 import (
 	"testing"
@@ -7,18 +7,18 @@ import (
 	"stint/internal/testkit"
 )
 
-func open(t *testing.T, url string) *Summaries {
+func openSummaries(t *testing.T, url string) *Summaries {
 	t.Helper()
-	s, err := Open(url, "shop")
+	s, err := OpenSummaries(url, "shop")
 	testkit.Must(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
 
 // Nodes read each other's summaries until these expire. A node that is gone leaves nothing but a name, which is removed.
-func TestPublishAndRead(t *testing.T) {
+func TestSummaries(t *testing.T) {
 	server := testkit.StartRedis(t)
-	a, b := open(t, server.URL()), open(t, server.URL())
+	a, b := openSummaries(t, server.URL()), openSummaries(t, server.URL())
 	testkit.Must(t, a.Publish(t.Context(), "a", []byte("one"), time.Minute))
 	testkit.Must(t, b.Publish(t.Context(), "b", []byte{0, 255}, 200*time.Millisecond))
 	all, err := a.Read(t.Context())
@@ -40,8 +40,8 @@ func TestPublishAndRead(t *testing.T) {
 }
 
 // A server that is away is an error, not a wait without end.
-func TestAway(t *testing.T) {
-	s := open(t, "redis://127.0.0.1:1")
+func TestSummariesAway(t *testing.T) {
+	s := openSummaries(t, "redis://127.0.0.1:1")
 	if err := s.Publish(t.Context(), "a", nil, time.Minute); err == nil {
 		t.Error("published to nobody")
 	}

@@ -1,4 +1,4 @@
-package summaries
+package recordlog
 
 import (
 	"context"
@@ -9,9 +9,6 @@ import (
 
 	"stint/store/redis/connect"
 )
-
-// callTimeout is how long one call may take.
-const callTimeout = 2 * time.Second
 
 // maxNodes is the most nodes whose summaries are read.
 const maxNodes = 1000
@@ -27,9 +24,9 @@ type Summaries struct {
 	nodes, of string
 }
 
-// Open returns the summaries on the server of a URL, as in redis.Open; of several servers the first
+// OpenSummaries returns the summaries on the server of a URL, as in redis.Open; of several servers the first
 // one has them. It does not connect. The error is a [*connect.URLError].
-func Open(url, namespace string) (*Summaries, error) {
+func OpenSummaries(url, namespace string) (*Summaries, error) {
 	target, err := connect.ParseURL(url)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,129 @@
+package sketch
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+)
+
+// chunkSteps is the number of steps of a chunk: an hour of minutes, ten hours of ten minutes.
+const chunkSteps = 60
+
+// Numbers are the counts of one step.
+type Numbers [5]uint64
+
+// Series are counts by time, in steps of one length, the oldest first. A step takes a byte, and for each
+// count that is not 0 one to ten, mostly two or three.
+type Series struct {
+	Chunks []Chunk
+}
+
+// Chunk are up to chunkSteps steps one after the other. It begins at a multiple of its length.
+type Chunk struct {
+	Start time.Time `json:"start"`
+	Steps int       `json:"steps"`
+	Data  []byte    `json:"data"`
+}
+
+// Append adds a step, and removes the chunks that are too old, or later than it because the clock was
+// set back. A step that is not later than the last one of its chunk is dropped. A step without counts is not
+// stored: what is missing reads as 0.
+func (s *Series) Append(at time.Time, step, keep time.Duration, n Numbers) {
+	length := step * chunkSteps
+	s.Chunks = slices.DeleteFunc(s.Chunks, func(c Chunk) bool { return at.Sub(c.Start) >= keep+length || c.Start.After(at) })
+	if n == (Numbers{}) {
+		return
+	}
+	start := at.Truncate(length)
+	if last := len(s.Chunks) - 1; last < 0 || s.Chunks[last].Start.Before(start) {
+		if last >= 0 {
+			s.Chunks[last].Data = slices.Clone(s.Chunks[last].Data) // without spare room
+		}
+		s.Chunks = append(s.Chunks, Chunk{Start: start})
+	}
+	c := &s.Chunks[len(s.Chunks)-1]
+	place := int(at.Sub(c.Start) / step)
+	if place < c.Steps {
+		return
+	}
+	for ; c.Steps < place; c.Steps++ {
+		c.Data = append(c.Data, 0)
+	}
+	c.Data = n.append(c.Data)
+	c.Steps++
+}
+
+// Each calls do for each step with counts from a time on.
+func (s *Series) Each(from time.Time, step time.Duration, do func(at time.Time, n Numbers)) {
+	for i := range s.Chunks {
+		data := s.Chunks[i].Data
+		for place := range s.Chunks[i].Steps {
+			var n Numbers
+			var err error
+			if n, data, err = cutNumbers(data); err != nil {
+				break // Check has found it
+			}
+			if at := s.Chunks[i].Start.Add(time.Duration(place) * step); !at.Before(from) && n != (Numbers{}) {
+				do(at, n)
+			}
+		}
+	}
+}
+
+// append appends counts: a byte whose bits say which of them are not 0, then these.
+func (n Numbers) append(dst []byte) []byte {
+	at := len(dst)
+	dst = append(dst, 0)
+	for i, count := range n {
+		if count > 0 {
+			dst[at] |= 1 << i
+			dst = binary.AppendUvarint(dst, count)
+		}
+	}
+	return dst
+}
+
+var errSeries = errors.New("the history is damaged")
+
+// cutNumbers reads what append has written, and returns the rest.
+func cutNumbers(b []byte) (n Numbers, rest []byte, err error) {
+	if len(b) == 0 || b[0]>>len(n) != 0 {
+		return n, b, errSeries
+	}
+	set := b[0]
+	b = b[1:]
+	for i := range n {
+		if set>>i&1 == 0 {
+			continue
+		}
+		count, size := binary.Uvarint(b)
+		if size <= 0 {
+			return n, b, errSeries
+		}
+		n[i], b = count, b[size:]
+	}
+	return n, b, nil
+}
+
+// Check reports whether chunks that were read from a file are in order.
+func (s *Series) Check(step time.Duration) error {
+	for i := range s.Chunks {
+		c := &s.Chunks[i]
+		length := step * chunkSteps
+		if c.Steps < 0 || c.Steps > chunkSteps || !c.Start.Equal(c.Start.Truncate(length)) || i > 0 && !s.Chunks[i-1].Start.Before(c.Start) {
+			return errSeries
+		}
+		data := c.Data
+		for range c.Steps {
+			var err error
+			if _, data, err = cutNumbers(data); err != nil {
+				return err
+			}
+		}
+		if len(data) > 0 {
+			return errSeries
+		}
+	}
+	return nil
+}
