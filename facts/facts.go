@@ -100,6 +100,7 @@ type Facts struct {
 	marks   []Mark
 	retired map[ruleName]*ruleFacts // of rules that the table no longer has
 	denials *denials.Log
+	events  []event // of all shards; memory that is used again
 	others  others
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"stint"
 	"stint/facts/sketch"
 	"stint/rule"
 )
@@ -59,6 +58,7 @@ func (f *Facts) takeOverLocked(now time.Time) {
 	rules := f.board.Load().all()
 	kept := min(max(allKept/max(len(rules), 1), leastKept), mostKept)
 	tracked := min(max(allTracked/max(len(rules), 1), 16), mostTracked)
+	events := f.events
 	for i := range f.shards {
 		n := f.shards[i].swap()
 		for j := range n.table {
@@ -69,18 +69,19 @@ func (f *Facts) takeOverLocked(now time.Time) {
 		for j := range n.rare {
 			f.takeKeyLocked(&n.rare[j], kept, now)
 		}
-		for j := range n.events {
-			e := &n.events[j]
-			if e.at <= 0 {
-				e.at = stint.At(now)
-			}
-			if p := &e.rule.peaks; p.now.Since.IsZero() {
-				p.now.Since = now
-			}
-			e.rule.peaks.thin.notes++
-			e.rule.peaks.observe(e, tracked)
-		}
+		events = append(events, n.events...)
 	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	for i := range events {
+		p := &events[i].rule.peaks
+		if p.now.Since.IsZero() {
+			p.now.Since = now
+		}
+		p.thin.notes++
+		p.observe(&events[i], tracked)
+	}
+	clear(events)
+	f.events = events[:0]
 	f.adjustLocked(rules, now)
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 )
 
 // spread returns a uniform hash of a number.
@@ -137,6 +138,29 @@ func TestDistinct(t *testing.T) {
 			t.Errorf("read back %d, %v", read.Estimate(), err)
 		}
 	}
+}
+
+// Small counts are exact, large ones are off by at most a half of a thousandth.
+func TestSeriesCounts(t *testing.T) {
+	for _, n := range []uint64{1, 127, 128, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 65_535, 1 << 20, 1<<40 - 1, 2047 << 30} {
+		got, size := cutCount(appendCount(nil, n))
+		if n < 2048 && got != n || math.Abs(float64(got)/float64(n)-1) > 1.0/2047 || size > 2 {
+			t.Errorf("%d reads as %d, %d bytes", n, got, size)
+		}
+	}
+	if got, _ := cutCount(appendCount(nil, math.MaxUint64)); got != 2047<<30 {
+		t.Errorf("the largest reads as %d", got)
+	}
+}
+
+func FuzzSeries(f *testing.F) {
+	f.Add(3, []byte{1, 5, 0, 3, 200, 1, 7})
+	f.Fuzz(func(t *testing.T, steps int, data []byte) {
+		s := Series{Chunks: []Chunk{{Steps: steps, Data: data}}}
+		if s.Check(time.Minute) == nil {
+			s.Each(time.Time{}, time.Minute, func(time.Time, Numbers) {})
+		}
+	})
 }
 
 func FuzzDistinct(f *testing.F) {
