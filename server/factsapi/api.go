@@ -2,7 +2,6 @@ package factsapi
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -183,4 +182,9 @@ func number(value, name string, byDefault, most int) (int, *jsonbody.Fault) {
 }
 
 // list returns a list that JSON does not show as null.
-func list[T any](of []T) []T { return slices.Concat([]T{}, of) }
+func list[T any](of []T) []T {
+	if of == nil {
+		return []T{}
+	}
+	return of
+}
