@@ -431,6 +431,12 @@ func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) erro
 	if err := store.Decide(ctx, &v.call); err != nil {
 		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, explainAtMost(req, err))
 	}
+	v.readResults()
+	return nil
+}
+
+// readResults reads the store's answers.
+func (v *Verdict) readResults() {
 	passed := v.passed()
 	for i := range v.taken {
 		if v.taken[i] < 0 {
@@ -455,7 +461,6 @@ func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) erro
 		v.reserved = v.reserved || a.Rule.Answers != nil && charged && a.Allowed && a.Cost > 0
 	}
 	v.readPenalties()
-	return nil
 }
 
 // passed reports whether the takes that are decided as one were charged.
