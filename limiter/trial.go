@@ -37,6 +37,22 @@ func (t *Trial) Passes() bool {
 	return t.Allowed
 }
 
+// Units returns how many units the takes that are decided as one ask of the key of limit number i of Asked
+// together.
+func (t *Trial) Units(i int) (units uint64) {
+	n := slices.Index(t.taken, i)
+	if n < 0 {
+		return 0
+	}
+	take := &t.call.Takes[n]
+	for m := range t.call.Takes {
+		if other := &t.call.Takes[m]; m == n || !take.Independent && !other.Independent && other.Key == take.Key {
+			units += uint64(other.Cost)
+		}
+	}
+	return units
+}
+
 // gate is a take that is always denied. It makes the store deny a call, so that nothing is charged.
 // Its key is never written.
 const gate = stint.Key("gate")
