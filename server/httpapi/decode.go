@@ -45,6 +45,23 @@ type question struct {
 	entries     []rule.Entry // entries of all descriptors, one after another
 }
 
+// ReadCheck decodes the body of a check by rules, for other handlers that take one. It modifies body, and
+// the request refers to it.
+func ReadCheck(body []byte) (*limiter.Request, *jsonbody.Fault) {
+	var q question
+	var known limitjson.Cache
+	known.Init()
+	switch f := q.decode(body, &known); {
+	case f != nil:
+		return nil, f
+	case q.limit != nil:
+		return nil, jsonbody.Bad("limit", "is not taken here", "give domain and descriptors: only rules are explained")
+	case q.req.Op != stint.Ask:
+		return nil, jsonbody.Bad("at_most", "is not taken here", "leave it out")
+	}
+	return &q.req, nil
+}
+
 // smallBody is the size in bytes up to which a body is decoded without counting its parts first.
 const smallBody = 512
 
