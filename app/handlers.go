@@ -12,7 +12,6 @@ import (
 	"stint/internal/logging"
 	"stint/internal/web"
 	"stint/rule"
-	"stint/server/factsapi"
 	"stint/server/httpapi"
 	"stint/server/recordapi"
 	"stint/server/ruleapi"
@@ -49,6 +48,7 @@ func (a *App) adminHandler() http.Handler {
 		Pprof:   a.config.Pprof,
 		OpenAPI: docs.OpenAPI,
 		Log:     a.log,
+		Reads:   a.reads(),
 	}
 	options.Records, options.RecordPaths = http.HandlerFunc(recordapi.Off), recordapi.Paths
 	if a.records != nil {
@@ -57,7 +57,6 @@ func (a *App) adminHandler() http.Handler {
 			return recordapi.NoteReset(a.records, r, recordapi.Reset{Rule: name, Key: key, Before: before})
 		}
 	}
-	options.Facts, options.FactPaths = a.facts.handler(), factsapi.Paths
 	if a.clients != nil {
 		options.Overrides = a.clients.Overrides
 	}

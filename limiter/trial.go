@@ -182,8 +182,9 @@ func (t *Trial) tryGroup(ctx context.Context, store stint.Store, group []int) er
 	c := &t.call
 	call, of := stint.Call{At: c.At}, []int(nil)
 	for _, i := range group {
-		take := c.Takes[i]
-		take.Independent, take.Limit = false, uncharged(&take)
+		take, how := c.Takes[i], *c.Takes[i].Handling
+		how.Live = true // a node does not spend units that the store lent it
+		take.Independent, take.Limit, take.Handling = false, uncharged(&take), &how
 		if before := &t.before[i]; t.opens(&take, before) {
 			c.Results[i] = take.Limit.Test(new(stint.State), before.At, uint64(t.costOf(take.Key, group)))
 			continue
@@ -198,7 +199,11 @@ func (t *Trial) tryGroup(ctx context.Context, store stint.Store, group []int) er
 		}
 	}
 	for n, i := range of {
-		c.Results[i] = call.Results[n]
+		d, look := &call.Results[n], &t.before[i]
+		if !d.Allowed && !d.Degraded && c.Takes[i].Coordination() == stint.Leased && int64(c.Takes[i].Cost) <= look.Remaining {
+			d = look // the store lacks what it lent to this node
+		}
+		c.Results[i] = *d
 	}
 	passes := true
 	for n := 0; n < len(group); n++ {

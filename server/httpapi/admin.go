@@ -88,9 +88,9 @@ type AdminOptions struct {
 	Records     http.Handler
 	RecordPaths []string
 
-	// Facts handles FactPaths and all paths below; nil for no such paths. It changes nothing.
-	Facts     http.Handler
-	FactPaths []string
+	// Reads handles further paths and all below them, for callers with the role read. A handler
+	// receives the path as it was sent.
+	Reads map[string]http.Handler
 
 	// OnReset is called before a limit is reset for a key, with the rule, the entries of the key and
 	// the state of the limit, which it can encode as JSON. A fault refuses the reset. It may be nil.
@@ -207,8 +207,8 @@ func (a *admin) withRules(others http.Handler) http.Handler {
 	for _, path := range a.options.RecordPaths {
 		raw[path] = look(a.options.Records)
 	}
-	for _, path := range a.options.FactPaths {
-		raw[path] = look(a.options.Facts)
+	for path, handler := range a.options.Reads {
+		raw[path] = look(handler)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for path, handler := range raw {

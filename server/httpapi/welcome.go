@@ -50,7 +50,7 @@ func adminPages(options *AdminOptions) staticPages {
 		{options.Metrics != nil, pagePath{Method: "GET", Path: "/metrics", Text: "for Prometheus"}},
 		{options.Rules != nil, pagePath{Method: "GET", Path: "/v1/rules", Text: "rules per API"}},
 		{options.Records != nil, pagePath{Method: "GET", Path: "/v1/records", Text: "subjects, overrides, bans, API keys; /v1/audit"}},
-		{options.Facts != nil, pagePath{Method: "GET", Path: "/v1/facts", Text: "counts of rules; keys, history, denials below; /v1/live"}},
+		{options.Reads["/v1/facts"] != nil, pagePath{Method: "GET", Path: "/v1/facts", Text: "counts of rules; keys, history, denials below; /v1/live"}},
 		{options.Gauges != nil, pagePath{Method: "GET", Path: "/v1/load", Text: "gauges of load"}},
 		{options.Pprof, pagePath{Method: "GET", Path: "/debug/pprof/", Text: "profiles"}},
 	} {
