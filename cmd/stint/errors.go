@@ -26,6 +26,8 @@ func report(w io.Writer, err error) int {
 	switch {
 	case errors.Is(err, errThreshold):
 		return exitThreshold // already printed
+	case errors.Is(err, cli.ErrInterrupted):
+		return exitInterrupted // already printed
 	case errors.Is(err, cli.ErrFaults):
 		return exitRefused // already printed
 	}

@@ -5,6 +5,8 @@
 //	stint replay    show what a limit would have done to an access log
 //	stint bench     measure decisions on this machine
 //	stint inspect   show how much a key has used
+//	stint why       explain what a client would get, and what would change it
+//	stint top       show live which rules deny, and whom
 //	stint reset     reset the counts of a key
 //	stint limits    show the current limits
 //	stint health    report whether a service is ready
@@ -52,7 +54,7 @@ const (
 func main() {
 	s := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	args := arguments(os.Args)
-	if len(args) == 0 || args[0] != "serve" { // serve drains after an interrupt
+	if len(args) == 0 || args[0] != "serve" && args[0] != "top" { // serve drains after an interrupt, top prints its last screen
 		interrupted := make(chan os.Signal, 1)
 		signal.Notify(interrupted, os.Interrupt)
 		go func() {

@@ -115,8 +115,13 @@ var layers = []layer{
 	},
 	{
 		[]string{"cmd/stint/cli"},
-		[]string{"app/settings", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
+		[]string{"app/settings", "cmd/stint/top", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
 		"a command over the admin API asks a service; alone it can only verify a file of records",
+	},
+	{
+		[]string{"cmd/stint/top"},
+		[]string{"internal/..."},
+		"what is drawn is read from the admin API, as any other program would",
 	},
 	{
 		[]string{"rule/audit"},
@@ -302,6 +307,11 @@ var layers = []layer{
 		[]string{"server/resource"},
 		[]string{"internal/..."},
 		"what handlers of collections share knows no collection",
+	},
+	{
+		[]string{"server/factsapi"},
+		[]string{".", "facts", "rule", "server/httpapi/limitjson", "server/resource", "limiter", "limiter/response", "limiter/why", "internal/..."},
+		"facts and explanations are shown without knowing who gathers them",
 	},
 	{
 		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},

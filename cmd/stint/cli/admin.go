@@ -53,6 +53,7 @@ func limitCommands() []Command {
 			Text: "Resets the counts of a descriptor's key, in all limits that apply to it.\n" +
 				keyText + "  stint reset --domain api user=42\n" + adminTextFor(access.Support),
 		},
+		whyCommand(), topCommand(),
 		{
 			Name: "limits", Args: "[flags]", Summary: "show the current limits", Run: runLimits, Flags: adminFlagsText("limits"),
 			Text: "Shows the current limits of a service, by domain.\n" + adminTextFor(access.Read),
@@ -72,6 +73,7 @@ type adminCall struct {
 
 	domain, body string // for commands about a key
 	why          string // for reset
+	cost         uint32 // for why; 0: the default of a check
 }
 
 // textFlag is a flag whose value is a text, by default "".
@@ -260,6 +262,7 @@ func refused(status int, text []byte) error {
 type checkBody struct {
 	Domain      string       `json:"domain"`
 	Descriptors []descriptor `json:"descriptors"`
+	Cost        uint32       `json:"cost,omitempty"`
 }
 
 type descriptor struct {
@@ -295,7 +298,7 @@ func (c *adminCall) question(s Streams, args []string) ([]byte, error) {
 		}
 		d.Entries = append(d.Entries, entry{key, value})
 	}
-	return json.Marshal(checkBody{c.domain, []descriptor{d}})
+	return json.Marshal(checkBody{c.domain, []descriptor{d}, c.cost})
 }
 
 // noArguments returns an error if any argument follows the flags.
