@@ -32,6 +32,7 @@ type App struct {
 	limiter    *limiter.Limiter
 	rls        *rls.Handler
 	metrics    *telemetry.Metrics
+	alarms     *telemetry.Alarms
 	gauges     load.Gauges
 	rules      ruleset
 	keys       *rulefile.KeySets
@@ -115,9 +116,10 @@ func New(config settings.Config) (*App, error) {
 	if a.records != nil {
 		a.metrics.Records(a.recordsStats)
 	}
+	a.openAlarms()
 	a.limiter = limiter.New(a.stores.Chain(), table, limiter.Options{
 		Secret: a.stores.Secret(), Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(), Records: a.limiterRecords(),
-		DenyUnmatched: config.DeniesUnmatched(), Unknown: (&logging.UnknownLog{Log: a.log, Denied: config.DeniesUnmatched()}).Report,
+		DenyUnmatched: config.DeniesUnmatched(), Unknown: a.alarms.Unknown,
 	})
 	a.metrics.Lines(a.limiter.Lines().Stats)
 	a.rls = rls.New(a.limiter, config.RLS.Options(config.EnvoyEnv))
@@ -184,6 +186,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.cancel = cancel
 	a.stores.Run(background, &a.group)
 	a.group.Go(func() { a.runRetries(background) })
+	a.group.Go(func() { a.alarms.Run(background) })
 	a.watch(background)
 	a.watchCerts(background)
 	a.watchAccess(background)

@@ -131,17 +131,17 @@ func (a *App) trafficHandler() http.Handler {
 		Healthy:  a.ready,
 		Together: a.stores.OnNetwork(),
 	}).Handler()
-	if a.config.Demo == "" {
-		return traffic
+	if a.config.Demo != "" {
+		demo, others := a.demoHandler(), traffic
+		traffic = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/demo" {
+				demo.ServeHTTP(w, r)
+				return
+			}
+			others.ServeHTTP(w, r)
+		})
 	}
-	demo := a.demoHandler()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/demo" {
-			demo.ServeHTTP(w, r)
-			return
-		}
-		traffic.ServeHTTP(w, r)
-	})
+	return a.alarms.Forwarded(traffic, a.config.Proxies(), httpapi.AuthPath, "/demo")
 }
 
 // demoHandler answers GET /demo like any handler behind httplimit.

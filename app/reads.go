@@ -15,7 +15,8 @@ func (a *App) reads() map[string]http.Handler {
 		log = a.facts
 	}
 	all := map[string]http.Handler{
-		factsapi.WhyPath: factsapi.NewWhy(factsapi.WhyOptions{Limiter: a.limiter, Check: httpapi.ReadCheck, MaxBody: httpapi.MaxBody, Facts: log}),
+		factsapi.AlarmsPath: factsapi.NewAlarms(a.alarms.List),
+		factsapi.WhyPath:    factsapi.NewWhy(factsapi.WhyOptions{Limiter: a.limiter, Check: httpapi.ReadCheck, MaxBody: httpapi.MaxBody, Facts: log}),
 	}
 	known := a.facts.handler()
 	for _, path := range factsapi.Paths {

@@ -201,6 +201,9 @@ func (st *Stores) Close() {
 	}
 }
 
+// EvictedOver returns how many keys over their limit the store in memory has evicted since the start.
+func (st *Stores) EvictedOver() uint64 { return uint64(st.memory.Stats().EvictedOver) }
+
 // stats returns the numbers of the store in memory, for metrics.
 func (st *Stores) stats() telemetry.StoreStats {
 	n := st.memory.Stats()

@@ -270,7 +270,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"telemetry"},
-		[]string{".", "rule", "rule/catalog", "limiter", "limiter/line", "internal/..."},
+		[]string{".", "rule", "rule/catalog", "limiter", "limiter/line", "facts", "internal/..."},
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
 	},
 	{

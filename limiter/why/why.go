@@ -51,6 +51,9 @@ type Change struct {
 type Explanation struct {
 	limiter.Trial
 
+	// Before has what a look sees of each limit of Asked.
+	Before []stint.Decision
+
 	// Limits has for each limit of Asked that denies the changes that would each alone let the
 	// request pass that limit, the smallest first; none for the others.
 	Limits [][]Change
@@ -62,20 +65,28 @@ type Explanation struct {
 	// Wait is after how long the same request passes, if nobody else takes meanwhile: 0 if it passes
 	// now, stint.Never if it never does.
 	Wait time.Duration
+
+	forecast forecast
 }
 
 // Explain explains what req would get from l.
 func Explain(ctx context.Context, l *limiter.Limiter, req *limiter.Request) (*Explanation, error) {
-	e := new(Explanation)
-	if err := l.Try(ctx, req, &e.Trial); err != nil {
+	e := &Explanation{forecast: forecast{store: l.Store(), call: new(stint.Call)}}
+	if err := l.Try(ctx, req, &e.Trial, e.forecast.foretell); err != nil {
 		return nil, err
 	}
-	e.Limits = make([][]Change, len(e.Asked))
+	e.Limits, e.Before = make([][]Change, len(e.Asked)), make([]stint.Decision, len(e.Asked))
+	for i := range e.Asked {
+		e.Before[i] = e.Asked[i].Decision // unlimited
+		if n := e.forecast.index(e.Take(i)); n >= 0 {
+			e.Before[i] = e.Seen(i, e.forecast.before[n])
+		}
+	}
 	for i := range e.Asked {
 		if e.Asked[i].Allowed || e.Asked[i].Rule == nil {
 			continue
 		}
-		changes, err := e.changes(ctx, l, i)
+		changes, err := e.changes(ctx, i)
 		if err != nil {
 			return nil, err
 		}
@@ -158,13 +169,13 @@ func lasting(changes []Change) ([]Change, bool) {
 }
 
 // changes returns the changes that let the request pass limit number i.
-func (e *Explanation) changes(ctx context.Context, l *limiter.Limiter, i int) ([]Change, error) {
+func (e *Explanation) changes(ctx context.Context, i int) ([]Change, error) {
 	a := &e.Asked[i]
 	var found []Change
 	if a.RetryAfter != stint.Never && !a.Degraded {
 		found = append(found, Change{Kind: Wait, Limit: i, After: a.RetryAfter})
 	}
-	units := e.Units(i)
+	units := e.forecast.units(e.forecast.index(e.Take(i)))
 	switch before := &e.Before[i]; {
 	case a.Degraded:
 		return append(found, Change{Kind: Failure, Limit: i}), nil
@@ -176,12 +187,12 @@ func (e *Explanation) changes(ctx context.Context, l *limiter.Limiter, i int) ([
 	case before.Remaining > 0 && units == uint64(a.Cost) && uint64(before.Remaining) < units:
 		found = append(found, Change{Kind: Cost, Limit: i, From: units, To: uint64(before.Remaining)})
 	}
-	more, err := e.numbers(ctx, l, i, units)
+	more, err := e.numbers(ctx, i, units)
 	return append(found, more...), err
 }
 
 // numbers returns the smallest changes of the numbers of limit number i that together let it pass units.
-func (e *Explanation) numbers(ctx context.Context, l *limiter.Limiter, i int, units uint64) ([]Change, error) {
+func (e *Explanation) numbers(ctx context.Context, i int, units uint64) ([]Change, error) {
 	r, before := e.Asked[i].Rule, &e.Before[i]
 	spec := r.Limit.Spec()
 	var found []Change
@@ -203,7 +214,7 @@ func (e *Explanation) numbers(ctx context.Context, l *limiter.Limiter, i int, un
 		if made.Limit.Spec().MaxWait > 0 {
 			return fitsQueue(made, before, units), nil
 		}
-		n2, err := l.RoomUnder(ctx, &e.Trial, i, made)
+		n2, err := e.forecast.roomUnder(ctx, e.forecast.index(e.Take(i)), made)
 		return n2 >= int64(units), err
 	}
 	to, ok, err := least(c.From, room)

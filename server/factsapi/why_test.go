@@ -31,17 +31,17 @@ exempt:
   - {key: user, values: [root]}
 descriptors:
   - key: user
-    rate_limit: {requests: 10, per: 1h, name: users}
+    rate_limit: {requests: 10, per: 1h, align: first, name: users}
   - key: login
-    rate_limit: {requests: 2, per: 1h, name: logins, penalty: {after: 1, ladder: [1m, 10m], decay: 24h}}
+    rate_limit: {requests: 2, per: 1h, align: first, name: logins, penalty: {after: 1, ladder: [1m, 10m], decay: 24h}}
   - key: tenant
-    rate_limit: {requests: 5, per: 1h, elastic: {from: everyone, upto: 300%}, name: tenants}
+    rate_limit: {requests: 5, per: 1h, align: first, elastic: {from: everyone, upto: 300%}, name: tenants}
   - key: all
     value: tenants
-    rate_limit: {requests: 8, per: 1h, name: everyone}
+    rate_limit: {requests: 8, per: 1h, align: first, name: everyone}
   - key: trial
     shadow_mode: true
-    rate_limit: {requests: 1, per: 1h, name: trials}
+    rate_limit: {requests: 1, per: 1h, align: first, name: trials}
   - key: burst
     rate_limit: {requests: 60, per: 1m, burst: 3, algorithm: token_bucket, name: bursts}
 `

@@ -51,6 +51,8 @@ func adminPages(options *AdminOptions) staticPages {
 		{options.Rules != nil, pagePath{Method: "GET", Path: "/v1/rules", Text: "rules per API"}},
 		{options.Records != nil, pagePath{Method: "GET", Path: "/v1/records", Text: "subjects, overrides, bans, API keys; /v1/audit"}},
 		{options.Reads["/v1/facts"] != nil, pagePath{Method: "GET", Path: "/v1/facts", Text: "counts of rules; keys, history, denials below; /v1/live"}},
+		{options.Reads["/v1/why"] != nil, pagePath{Method: "POST", Path: "/v1/why", Text: "why a client is denied, and what lets it pass; the same body"}},
+		{options.Reads["/v1/alarms"] != nil, pagePath{Method: "GET", Path: "/v1/alarms", Text: "what is wrong although nobody gets an error"}},
 		{options.Gauges != nil, pagePath{Method: "GET", Path: "/v1/load", Text: "gauges of load"}},
 		{options.Pprof, pagePath{Method: "GET", Path: "/debug/pprof/", Text: "profiles"}},
 	} {
@@ -59,5 +61,5 @@ func adminPages(options *AdminOptions) staticPages {
 		}
 	}
 	return newPages(options.OpenAPI, "for people and monitoring", paths,
-		"stint inspect, reset, limits and health ask it from a terminal.")
+		"stint top, why, inspect, reset, limits and health ask it from a terminal.")
 }

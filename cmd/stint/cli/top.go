@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"time"
 
@@ -93,6 +92,6 @@ func (c *adminCall) snapshot(ctx context.Context, keys int) (*top.Snapshot, erro
 			return nil, Refuse("cannot decode the answer of the service: "+err.Error(), "is this the --admin address of a Stint of this version?")
 		}
 	}
-	s.Keys, s.Alarms = slices.Concat([]top.Key{}, s.Keys), slices.Concat([]top.Alarm{}, s.Alarms)
+	s.Keys, s.Alarms = append([]top.Key{}, s.Keys...), append([]top.Alarm{}, s.Alarms...)
 	return &s, nil
 }

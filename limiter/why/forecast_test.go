@@ -1,4 +1,4 @@
-package limiter
+package why
 
 import (
 	"fmt"
@@ -8,9 +8,29 @@ import (
 	"time"
 
 	"stint"
+	"stint/limiter"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/store/memory"
 )
+
+var now = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+
+func table(t *testing.T, text string) *rule.Table {
+	t.Helper()
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(text)})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return table
+}
+
+func name(r *rule.Rule) string {
+	if r == nil {
+		return ""
+	}
+	return r.Name
+}
 
 // randomLimit returns the words of a random rate_limit.
 func randomLimit(r *rand.Rand) string {
@@ -56,12 +76,12 @@ func randomRules(r *rand.Rand) string {
 }
 
 // randomRequest returns a request of one to three descriptors. With twice, two may have the same key.
-func randomRequest(r *rand.Rand, at stint.Instant, twice bool) *Request {
-	req := &Request{Domain: "api", At: at}
+func randomRequest(r *rand.Rand, at stint.Instant, twice bool) *limiter.Request {
+	req := &limiter.Request{Domain: "api", At: at}
 	for _, key := range []string{"user", "path", "all"} {
 		if r.IntN(2) == 0 || key == "all" && len(req.Descriptors) == 0 {
 			value := string(rune('a' + r.IntN(2)))
-			req.Descriptors = append(req.Descriptors, Descriptor{Entries: []rule.Entry{{Key: key, Value: value}}, Cost: uint32(r.IntN(4))})
+			req.Descriptors = append(req.Descriptors, limiter.Descriptor{Entries: []rule.Entry{{Key: key, Value: value}}, Cost: uint32(r.IntN(4))})
 		}
 	}
 	if twice && r.IntN(8) == 0 {
@@ -81,15 +101,15 @@ func TestTryForetells(t *testing.T) {
 		for step := range 60 {
 			at = at.Add(time.Duration(r.IntN(700)) * time.Millisecond)
 			req := randomRequest(r, at, !strings.Contains(text, "mode: true") && !strings.Contains(text, "atomic: false"))
-			var trial Trial
-			if err := with.Try(ctx, req, &trial); err != nil {
+			trial, err := Explain(t.Context(), with, req)
+			if err != nil {
 				t.Fatalf("seed %d, step %d: %v\n%s", seed, step, err, text)
 			}
-			var got, want Verdict
-			if err := with.Decide(ctx, req, &got); err != nil {
+			var got, want limiter.Verdict
+			if err := with.Decide(t.Context(), req, &got); err != nil {
 				t.Fatalf("seed %d, step %d: %v\n%s", seed, step, err, text)
 			}
-			if err := without.Decide(ctx, req, &want); err != nil {
+			if err := without.Decide(t.Context(), req, &want); err != nil {
 				t.Fatal(err)
 			}
 			if a, b := shownOf(&got), shownOf(&want); a != b {
@@ -102,14 +122,14 @@ func TestTryForetells(t *testing.T) {
 	}
 }
 
-func triedLimiter(t *testing.T, text string) *Limiter {
+func triedLimiter(t *testing.T, text string) *limiter.Limiter {
 	t.Helper()
-	return New(memory.New(memory.Options{Budget: 1 << 20}), table(t, text), Options{})
+	return limiter.New(memory.New(memory.Options{Budget: 1 << 20}), table(t, text), limiter.Options{})
 }
 
 // shownOf returns what a trial foretells of a verdict: all but the numbers of limits that count a denied
 // try itself.
-func shownOf(v *Verdict) string {
+func shownOf(v *limiter.Verdict) string {
 	var b strings.Builder
 	exact := true
 	for i := range v.Asked {
