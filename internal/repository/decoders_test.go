@@ -34,7 +34,6 @@ var decoders = map[string]string{
 	"server/httpapi/loadapi/loadapi.go":  measured,
 	"server/factsapi/why.go":             "by server/httpapi", // whose ReadCheck decodes the body
 	"cmd/stint/cli/top.go":               "answers of the service that the command asks",
-	"server/httpapi/loads.go":            measured,
 	"server/ruleapi/api.go":              measured,
 	"server/ruleapi/import.go":           measured,
 	"server/resource/resource.go":        "by server/ruleapi",

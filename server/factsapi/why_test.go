@@ -52,7 +52,6 @@ type explained struct {
 	limiter *limiter.Limiter
 	file    *records.File
 	handler http.Handler
-	at      time.Time
 }
 
 func newExplained(t *testing.T, log facts.Reader) *explained {

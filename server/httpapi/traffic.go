@@ -175,6 +175,9 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 		w.question.checks = nil
 		return nil
 	}
+	if ids := req.Header.Values("X-Request-Id"); len(ids) > 0 {
+		w.question.req.ID = ids[0]
+	}
 	if err := w.question.put(ctx, t.limiter, &w.verdict); err != nil {
 		return noDecision(err)
 	}

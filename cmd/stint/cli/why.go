@@ -142,7 +142,7 @@ func (a *whyAnswer) print(w io.Writer, c *adminCall, client []string) {
 		case l.Own:
 			mode += ", decided here"
 		}
-		notes := ""
+		notes := []string{l.Config.String()}
 		for _, n := range []struct {
 			holds bool
 			text  string
@@ -150,10 +150,10 @@ func (a *whyAnswer) print(w io.Writer, c *adminCall, client []string) {
 			{l.Denies, "denies"}, {l.Shadow, "shadow"}, {l.Over, "over"}, {l.Override != nil, "override"}, {l.Penalized.Until != nil, "penalty"},
 		} {
 			if n.holds {
-				notes += " (" + n.text + ")"
+				notes = append(notes, "("+n.text+")")
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\n", orDash(l.Rule), &l.Before, after, retry, mode, &l.Config, notes)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", orDash(l.Rule), &l.Before, after, retry, mode, strings.Join(notes, " "))
 	}
 }
 
@@ -204,7 +204,11 @@ func retryWords(ms int64) string {
 	if ms < 0 {
 		return "never"
 	}
-	return (time.Duration(ms) * time.Millisecond).String()
+	d := time.Duration(ms) * time.Millisecond
+	if d > time.Minute {
+		d = (d + time.Second - 1).Truncate(time.Second) // rounded up, as waits are
+	}
+	return d.String()
 }
 
 // find prints what the log of denials has about a request.
