@@ -43,6 +43,12 @@ func TestAlarms(t *testing.T) {
 	if n := s.metric(`stint_alarms{kind="unknown_domain"}`); n != 1 {
 		t.Errorf("the metric is %v", n)
 	}
+	for range 1100 { // of one user, as behind a proxy that is not known
+		s.ask(t, "user=1")
+	}
+	testkit.Until(t, "all requests of the rule have one key", func() bool {
+		return strings.Join(kinds(), " ") == "one_key untrusted_forwarded unknown_domain"
+	})
 	if status, _, _ := s.do(http.MethodPost, "admin", "/v1/alarms", "{}"); status != http.StatusMethodNotAllowed {
 		t.Errorf("POST: status %d", status)
 	}

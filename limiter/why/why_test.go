@@ -102,7 +102,7 @@ func apply(t *testing.T, table *rule.Table, c Change, name string, less uint64) 
 // change says it does not.
 func TestSmallestChange(t *testing.T) {
 	kinds := map[Kind]int{}
-	for seed := range uint64(1500) {
+	for seed := range uint64(800) {
 		h := newHistory(seed)
 		l, _ := h.run(t)
 		e, err := Explain(context.Background(), l, h.last())
