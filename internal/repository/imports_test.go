@@ -264,11 +264,6 @@ var layers = []layer{
 		"facts come from verdicts; who shows them, and how nodes exchange them, they do not know",
 	},
 	{
-		[]string{"server/factsapi"},
-		[]string{"facts", "server/access", "server/resource", "internal/..."},
-		"facts are shown without knowing how they are found",
-	},
-	{
 		[]string{"telemetry"},
 		[]string{".", "rule", "rule/catalog", "limiter", "limiter/line", "facts", "internal/..."},
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
@@ -310,7 +305,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/factsapi"},
-		[]string{".", "facts", "rule", "server/httpapi/limitjson", "server/resource", "limiter", "limiter/response", "limiter/why", "internal/..."},
+		[]string{".", "facts", "facts/*", "rule", "server/access", "server/httpapi/limitjson", "server/resource", "limiter", "limiter/response", "limiter/why", "internal/..."},
 		"facts and explanations are shown without knowing who gathers them",
 	},
 	{

@@ -15,7 +15,7 @@ import (
 	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/limiter/lookup"
-	"stint/limiter/lookup/lookuptest"
+	"stint/internal/testkit/samples"
 	"stint/records"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -58,7 +58,7 @@ func newExplained(t *testing.T, log facts.Reader) *explained {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(whyRules)})
 	testkit.Must(t, err)
-	e := &explained{t: t, file: lookuptest.Open(t)}
+	e := &explained{t: t, file: samples.File(t)}
 	known := lookup.New(e.file, lookup.Options{})
 	e.limiter = limiter.New(memory.New(memory.Options{Budget: 1 << 20}), table, limiter.Options{Records: known, DenyUnmatched: true})
 	check := func(body []byte) (*limiter.Request, *jsonbody.Fault) {
@@ -141,7 +141,7 @@ func (e *explained) override(target string) func(a factsapi.WhyAnswer) {
 			if c.Override == nil {
 				e.t.Fatalf("%s: no override makes the change %q", target, c.Text)
 			}
-			lookuptest.Put(e.t, e.file, records.Override{Target: target, Rule: c.Rule, Requests: c.Override.Requests, Burst: c.Override.Burst})
+			samples.Put(e.t, e.file, records.Override{Target: target, Rule: c.Rule, Requests: c.Override.Requests, Burst: c.Override.Burst})
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestWhyChanges(t *testing.T) {
 		t.Errorf("the override is not shown: %+v", a)
 	}
 
-	lookuptest.Put(t, e.file, records.Ban{Subject: "user=8", Until: time.Now().Add(time.Hour)})
+	samples.Put(t, e.file, records.Ban{Subject: "user=8", Until: time.Now().Add(time.Hour)})
 	if a := e.why("user", "8", 1); a.Barred == nil || a.Barred.Ban != limiter.BannedSubject || a.WaitMS < 3_500_000 || len(a.Limits) != 1 || !a.Limits[0].Allowed {
 		t.Errorf("banned: %+v", a)
 	}

@@ -36,9 +36,9 @@ func (q *question) small() check {
 	return c
 }
 
-// put sends the check to l.
-func (c *check) put(ctx context.Context, l *limiter.Limiter, w *work) error {
-	w.question.req = limiter.Request{Domain: c.domain, Descriptors: c.descriptors, Op: c.op}
+// put sends the check to l, as part of the call with an ID.
+func (c *check) put(ctx context.Context, l *limiter.Limiter, w *work, id string) error {
+	w.question.req = limiter.Request{Domain: c.domain, Descriptors: c.descriptors, Op: c.op, ID: id}
 	w.question.key, w.question.limit = c.key, c.limit
 	err := w.question.put(ctx, l, &w.verdict)
 	w.question.req.Descriptors = nil
@@ -74,7 +74,7 @@ func (q *question) many(s *jsonbody.Scanner, limits *limitjson.Cache, may form) 
 // serveMany decides the checks of a batch, each by itself: one after another, or all at the same time
 // if the store decides calls together that arrive together. A check without a decision has an error
 // in its place.
-func (t *Traffic) serveMany(ctx context.Context, checks []check, resp *Response) {
+func (t *Traffic) serveMany(ctx context.Context, checks []check, id string, resp *Response) {
 	answers := make([][]byte, len(checks))
 	decide := func(i int) {
 		w := t.questions.Get().(*work)
@@ -83,7 +83,7 @@ func (t *Traffic) serveMany(ctx context.Context, checks []check, resp *Response)
 				t.questions.Put(w)
 			}
 		}()
-		if err := checks[i].put(ctx, t.limiter, w); err != nil {
+		if err := checks[i].put(ctx, t.limiter, w, id); err != nil {
 			answers[i] = noDecision(err).Append(nil)
 			return
 		}

@@ -51,7 +51,7 @@ func ReadCheck(body []byte) (*limiter.Request, *jsonbody.Fault) {
 	var q question
 	var known limitjson.Cache
 	known.Init()
-	switch f := q.decode(body, &known); {
+	switch f := q.decode(body, &known, oneCheck); {
 	case f != nil:
 		return nil, f
 	case q.limit != nil:

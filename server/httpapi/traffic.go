@@ -170,13 +170,13 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 	if f := w.question.decode(req.Body, &t.limits, anyForm); f != nil {
 		return f
 	}
-	if w.question.checks != nil {
-		t.serveMany(ctx, w.question.checks, resp)
-		w.question.checks = nil
-		return nil
-	}
 	if ids := req.Header.Values("X-Request-Id"); len(ids) > 0 {
 		w.question.req.ID = ids[0]
+	}
+	if w.question.checks != nil {
+		t.serveMany(ctx, w.question.checks, w.question.req.ID, resp)
+		w.question.checks = nil
+		return nil
 	}
 	if err := w.question.put(ctx, t.limiter, &w.verdict); err != nil {
 		return noDecision(err)
