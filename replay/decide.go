@@ -142,8 +142,8 @@ func appendClient(b []byte, r *accesslog.Record) []byte {
 
 // keyText returns a key for output.
 func (d *limitDecider) keyText(id uint32) string {
-	text := d.names.Texts[id]
-	return printable(text[:len(text)-4*max(0, len(d.limit.By)-1)], maxKey)
+	key := d.names.Texts[id]
+	return text.Visible(key[:len(key)-4*max(0, len(d.limit.By)-1)], maxKey)
 }
 
 func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
@@ -198,14 +198,14 @@ func (d *limitDecider) report(r *Report) {
 // numbers returns the numbers of a limit as text.
 func numbers(l *stint.Limit) string {
 	spec := l.Spec()
-	text := fmt.Sprintf("%s per %s", thousands(int64(spec.Requests)), span(spec.Per))
+	words := fmt.Sprintf("%s per %s", text.Thousands(int64(spec.Requests)), span(spec.Per))
 	switch spec.Algorithm {
 	case stint.TokenBucket, stint.LeakyBucket:
-		text += fmt.Sprintf(", burst %s", thousands(int64(spec.Burst)))
+		words += fmt.Sprintf(", burst %s", text.Thousands(int64(spec.Burst)))
 	case stint.SlidingWindow:
-		text += fmt.Sprintf(", blocks %d", spec.Blocks)
+		words += fmt.Sprintf(", blocks %d", spec.Blocks)
 	}
-	return text
+	return words
 }
 
 // span formats a duration without trailing zeros: 15m, not 15m0s.

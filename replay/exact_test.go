@@ -19,6 +19,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/internal/text"
 	"stint/replay/accesslog"
 )
 
@@ -293,7 +294,7 @@ func checkExact(t *testing.T, report *Report, want []reckoned, main int) {
 		t.Errorf("%d allowed, %d denied, want %d, %d", report.Allowed, report.Denied, total.Allowed, total.Denied)
 	}
 	same := slices.EqualFunc(report.Clients, want[main].clients, func(a, b ClientCount) bool {
-		b.Key = printable(b.Key, maxKey)
+		b.Key = text.Visible(b.Key, maxKey)
 		return a == b
 	})
 	if !same {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint/internal/text"
 	"stint/replay/accesslog"
 )
 
@@ -31,7 +32,7 @@ func (r *Report) FormatText() string {
 	for i, f := range r.Formats {
 		names[i] = f.Name
 		if len(r.Formats) > 1 {
-			names[i] += ": " + thousands(f.Lines)
+			names[i] += ": " + text.Thousands(f.Lines)
 		}
 	}
 	return strings.Join(names, ", ")
@@ -65,7 +66,7 @@ func (r *Report) Readable() error {
 		return nil
 	}
 	if r.Parsed == 0 {
-		return &UnreadableError{fmt.Sprintf("none of %s could be parsed", count(r.Lines, "line", "lines")), hint}
+		return &UnreadableError{fmt.Sprintf("none of %s could be parsed", text.Plural(r.Lines, "line", "lines")), hint}
 	}
-	return &UnreadableError{fmt.Sprintf("only %s of %s could be parsed, fewer than half", thousands(r.Parsed), count(r.Lines, "line", "lines")), hint}
+	return &UnreadableError{fmt.Sprintf("only %s of %s could be parsed, fewer than half", text.Thousands(r.Parsed), text.Plural(r.Lines, "line", "lines")), hint}
 }

@@ -7,6 +7,8 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"stint/internal/text"
 )
 
 // The parts of the page. All are embedded, including uplot, which draws the charts, so the page
@@ -91,13 +93,13 @@ func (p *page) BucketName() string {
 }
 
 // Number formats a number with commas.
-func (p *page) Number(n int64) string { return thousands(n) }
+func (p *page) Number(n int64) string { return text.Thousands(n) }
 
 // Sum adds two numbers.
 func (p *page) Sum(a, b int64) int64 { return a + b }
 
 // Percent returns part as a percentage of whole, as text.
-func (p *page) Percent(part, whole int64) string { return percent(part, whole) }
+func (p *page) Percent(part, whole int64) string { return text.Percent(part, whole) }
 
 // Share returns part as a percentage of whole, for the width of a bar.
 func (p *page) Share(part, whole int64) string {

@@ -1,6 +1,9 @@
 package replay
 
-import "stint/rule"
+import (
+	"stint/internal/text"
+	"stint/rule"
+)
 
 // remarks collects facts about a replay by rules that the report notes beside its counts.
 type remarks struct {
@@ -18,14 +21,14 @@ type remarks struct {
 // badCost counts a line with an invalid cost.
 func (m *remarks) badCost(err error) {
 	if m.badCosts++; m.badCosts == 1 {
-		m.badFirst = printable(err.Error(), maxSample)
+		m.badFirst = text.Visible(err.Error(), maxSample)
 	}
 }
 
 // badPath counts a line with a path that has too many readings.
 func (m *remarks) badPath(err error) {
 	if m.badPaths++; m.badPaths == 1 {
-		m.pathOf = printable(err.Error(), maxSample)
+		m.pathOf = text.Visible(err.Error(), maxSample)
 	}
 }
 
@@ -34,14 +37,14 @@ func (m *remarks) remark(r *Report, rules []*rule.Rule) {
 	r.BadCosts, r.Over = m.badCosts, m.over
 	if m.badCosts > 0 {
 		r.note("%s an invalid cost (%s) and would have been answered 400: denied, but by no rule.",
-			count(m.badCosts, "request names", "requests name"), m.badFirst)
+			text.Plural(m.badCosts, "request names", "requests name"), m.badFirst)
 	}
 	if m.badPaths > 0 {
 		r.note("%s a path with too many readings (%s) and would have been answered 400: denied, but by no rule.",
-			count(m.badPaths, "request has", "requests have"), m.pathOf)
+			text.Plural(m.badPaths, "request has", "requests have"), m.pathOf)
 	}
 	if m.noStatus > 0 {
-		r.note("%s no status: limits that count responses charged it.", count(m.noStatus, "line has", "lines have"))
+		r.note("%s no status: limits that count responses charged it.", text.Plural(m.noStatus, "line has", "lines have"))
 	}
 	for i, rule := range rules {
 		if rule.Elastic != nil && rule.Elastic.Pool == nil {
@@ -51,7 +54,7 @@ func (m *remarks) remark(r *Report, rules []*rule.Rule) {
 			r.note("The penalty of rule %s is part of the rules as written; the comparison of algorithms leaves it out.", rule.Name)
 		}
 		if n := m.overOf[i]; n > 0 {
-			r.note("%s above the plain limit of rule %s.", count(n, "request passed", "requests passed"), rule.Name)
+			r.note("%s above the plain limit of rule %s.", text.Plural(n, "request passed", "requests passed"), rule.Name)
 		}
 	}
 	r.Notes = append(r.Notes, m.broken...)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/text"
 	"stint/replay/accesslog"
 	"stint/rule"
 )
@@ -169,7 +170,7 @@ func (r *run) line(line []byte, name string, number int64) error {
 			r.report.Nameless++
 		}
 		if len(r.report.Samples) < maxSamples {
-			r.report.Samples = append(r.report.Samples, Sample{Input: name, Line: number, Text: printable(string(line[:min(len(line), 4*maxSample)]), maxSample)})
+			r.report.Samples = append(r.report.Samples, Sample{Input: name, Line: number, Text: text.Visible(string(line[:min(len(line), 4*maxSample)]), maxSample)})
 		}
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"stint/internal/text"
 )
 
 // Report is the result of a replay. The JSON form begins with the fields of the stable interface,
@@ -197,18 +197,18 @@ func (r *Report) note(format string, args ...any) {
 func (r *Report) finish(opts *Options) {
 	if r.Parsed > 0 && r.Late*100 > r.Parsed {
 		r.note("%s came later than the reorder window of %s allows and were decided at its edge: give the files oldest first, or raise --reorder.",
-			count(r.Late, "line", "lines"), span(opts.Reorder))
+			text.Plural(r.Late, "line", "lines"), span(opts.Reorder))
 	}
 	if r.Lines > 0 && r.Unparseable*10 > r.Lines {
-		r.note("%s of the lines could not be parsed. Known formats are %s.", percent(r.Unparseable, r.Lines), knownFormats())
+		r.note("%s of the lines could not be parsed. Known formats are %s.", text.Percent(r.Unparseable, r.Lines), knownFormats())
 	}
 	if r.Nameless > 0 {
 		r.note("%s no client: Envoy's default format has its address in X-Forwarded-For only, which Envoy sets where use_remote_address is on.",
-			count(r.Nameless, "line names", "lines name"))
+			text.Plural(r.Nameless, "line names", "lines name"))
 	}
 	if r.Refused > 0 {
 		r.note("%s had already been answered with 429: the log is of limited traffic and lacks the requests that were not sent.",
-			count(r.Refused, "request", "requests"))
+			text.Plural(r.Refused, "request", "requests"))
 	}
 	for _, list := range []*[]string{&r.Notes, &r.ShadowRules} {
 		if *list == nil {
@@ -228,64 +228,3 @@ const (
 	maxSample = 120
 	maxKey    = 300
 )
-
-// printable shortens text from a log and escapes everything that could move a cursor or break a
-// line.
-func printable(text string, most int) string {
-	var b strings.Builder
-	n := 0
-	for i, r := range text {
-		if n++; n > most {
-			b.WriteString("…")
-			break
-		}
-		switch _, size := utf8.DecodeRuneInString(text[i:]); {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case unicode.IsGraphic(r) && (r == ' ' || !unicode.IsSpace(r)):
-			b.WriteRune(r)
-		case r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
-
-// count returns a number with its noun.
-func count(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return thousands(n) + " " + many
-}
-
-// thousands formats a number with commas.
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// percent returns part as a percentage of whole. Only 0 is shown as 0 %, and only the whole as 100
-// %.
-func percent(part, whole int64) string {
-	if whole == 0 || part == 0 {
-		return "0 %"
-	}
-	p := 100 * float64(part) / float64(whole)
-	switch {
-	case part == whole:
-		return "100 %"
-	case p < 0.01:
-		return "< 0.01 %"
-	case p > 99.9:
-		return "> 99.9 %"
-	case p < 1:
-		return fmt.Sprintf("%.2f %%", p)
-	}
-	return fmt.Sprintf("%.1f %%", p)
-}

@@ -304,7 +304,7 @@ func (d *rulesDecider) denies(asked []limiter.Asked, column int) *rule.Rule {
 
 func (d *rulesDecider) report(r *Report) {
 	d.tally.finish()
-	d.tally.report(r, func(id uint32) string { return printable(d.clients.Texts[id], maxKey) })
+	d.tally.report(r, func(id uint32) string { return text.Visible(d.clients.Texts[id], maxKey) })
 	r.Rules, r.Unmatched, r.ClientKind = d.counts, d.unmatched, fieldNouns[ByIP][1]
 	if r.Rules == nil {
 		r.Rules = []RuleCount{}

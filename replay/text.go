@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"stint/internal/text"
 )
 
 // textWidth is the maximum width of a line in the text report.
@@ -20,33 +21,33 @@ func (r *Report) Headline() string {
 		with = fmt.Sprintf("With %s (%s)", r.Limit, r.Algorithm)
 	}
 	if r.Parsed == 0 {
-		return fmt.Sprintf("%s nothing was decided: none of %s could be parsed.", with, count(r.Lines, "line", "lines"))
+		return fmt.Sprintf("%s nothing was decided: none of %s could be parsed.", with, text.Plural(r.Lines, "line", "lines"))
 	}
 	if r.Denied == 0 {
-		return fmt.Sprintf("%s, none of %s would have been denied.", with, count(r.Parsed, "request", "requests"))
+		return fmt.Sprintf("%s, none of %s would have been denied.", with, text.Plural(r.Parsed, "request", "requests"))
 	}
 	return fmt.Sprintf("%s, %s of %s (%s) would have been denied, from %s of %s %s.", with,
-		thousands(r.Denied), count(r.Parsed, "request", "requests"), percent(r.Denied, r.Parsed),
-		thousands(r.DeniedClients), thousands(r.DistinctClients), r.ClientKind)
+		text.Thousands(r.Denied), text.Plural(r.Parsed, "request", "requests"), text.Percent(r.Denied, r.Parsed),
+		text.Thousands(r.DeniedClients), text.Thousands(r.DistinctClients), r.ClientKind)
 }
 
 // WriteText writes the report for a terminal, with lines of at most 100 characters.
 func (r *Report) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	for _, line := range wrap(r.Headline(), textWidth) {
+	for _, line := range text.Wrap(r.Headline(), textWidth) {
 		fmt.Fprintln(b, line)
 	}
 	fmt.Fprintf(b, "\nLines   %s read: %s parsed, %s unparseable, %s late\n",
-		thousands(r.Lines), thousands(r.Parsed), thousands(r.Unparseable), thousands(r.Late))
+		text.Thousands(r.Lines), text.Thousands(r.Parsed), text.Thousands(r.Unparseable), text.Thousands(r.Late))
 	if r.Parsed > 0 {
-		for i, line := range wrap(r.FormatText(), textWidth-8) {
+		for i, line := range text.Wrap(r.FormatText(), textWidth-8) {
 			fmt.Fprintf(b, "%-8s%s\n", [2]string{"Format", ""}[min(i, 1)], line)
 		}
 		fmt.Fprintf(b, "Time    %s\n", r.timeSpan())
-		fmt.Fprintf(b, "Peak    %s per second offered, %s allowed\n", thousands(r.Peak.Offered), thousands(r.Peak.Allowed))
+		fmt.Fprintf(b, "Peak    %s per second offered, %s allowed\n", text.Thousands(r.Peak.Offered), text.Thousands(r.Peak.Allowed))
 	}
 	if r.Unmatched > 0 {
-		fmt.Fprintf(b, "Free    %s matched no limit and passed\n", count(r.Unmatched, "request", "requests"))
+		fmt.Fprintf(b, "Free    %s matched no limit and passed\n", text.Plural(r.Unmatched, "request", "requests"))
 	}
 	r.textRules(b)
 	r.textClients(b)
@@ -56,11 +57,11 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 func (r *Report) textRules(w io.Writer) {
-	t := table{head: []string{"Rule", "Allowed", "Denied", ""}}
+	t := text.Table{Head: []string{"Rule", "Allowed", "Denied", ""}}
 	for _, rule := range r.Rules {
-		t.add(rule.Rule+r.shadowMark(rule.Rule), rule.Allowed, rule.Denied, percent(rule.Denied, rule.Allowed+rule.Denied))
+		t.Add(rule.Rule+r.shadowMark(rule.Rule), rule.Allowed, rule.Denied, text.Percent(rule.Denied, rule.Allowed+rule.Denied))
 	}
-	t.write(w)
+	t.Write(w, textWidth)
 }
 
 func (r *Report) shadowMark(rule string) string {
@@ -71,11 +72,11 @@ func (r *Report) shadowMark(rule string) string {
 }
 
 func (r *Report) textClients(w io.Writer) {
-	t := table{head: []string{r.clientsTitle(), "Allowed", "Denied", ""}}
+	t := text.Table{Head: []string{r.clientsTitle(), "Allowed", "Denied", ""}}
 	for _, c := range r.Clients {
-		t.add(c.Key, c.Allowed, c.Denied, percent(c.Denied, c.Allowed+c.Denied))
+		t.Add(c.Key, c.Allowed, c.Denied, text.Percent(c.Denied, c.Allowed+c.Denied))
 	}
-	t.write(w)
+	t.Write(w, textWidth)
 }
 
 // clientsTitle returns the title of the client list.
@@ -88,24 +89,24 @@ func (r *Report) clientsTitle() string {
 }
 
 func (r *Report) textAlgorithms(w io.Writer) {
-	t := table{head: []string{"Algorithm", "Allowed", "Denied", "", "Denied " + r.ClientKind, "Peak/s"}}
+	t := text.Table{Head: []string{"Algorithm", "Allowed", "Denied", "", "Denied " + r.ClientKind, "Peak/s"}}
 	for _, c := range r.Comparison {
-		t.add(c.Algorithm+": "+c.Numbers, c.Allowed, c.Denied, percent(c.Denied, c.Allowed+c.Denied), c.DeniedClients, c.Peak)
+		t.Add(c.Algorithm+": "+c.Numbers, c.Allowed, c.Denied, text.Percent(c.Denied, c.Allowed+c.Denied), c.DeniedClients, c.Peak)
 	}
-	t.write(w)
+	t.Write(w, textWidth)
 }
 
 func (r *Report) textRest(w io.Writer) {
 	if len(r.Samples) > 0 {
 		fmt.Fprintf(w, "\n%s\n", r.samplesTitle())
 		for _, s := range r.Samples {
-			fmt.Fprintln(w, shorten(fmt.Sprintf("  %s:%d  %s", s.Input, s.Line, s.Shown()), textWidth))
+			fmt.Fprintln(w, text.Clip(fmt.Sprintf("  %s:%d  %s", s.Input, s.Line, s.Shown()), textWidth))
 		}
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(w, "\nNotes")
 		for _, note := range r.Notes {
-			for i, line := range wrap(note, textWidth-2) {
+			for i, line := range text.Wrap(note, textWidth-2) {
 				fmt.Fprintln(w, [2]string{"- ", "  "}[min(i, 1)]+line)
 			}
 		}
@@ -114,7 +115,7 @@ func (r *Report) textRest(w io.Writer) {
 
 func (r *Report) samplesTitle() string {
 	if r.Unparseable > int64(len(r.Samples)) {
-		return fmt.Sprintf("First %d of %s unparseable lines", len(r.Samples), thousands(r.Unparseable))
+		return fmt.Sprintf("First %d of %s unparseable lines", len(r.Samples), text.Thousands(r.Unparseable))
 	}
 	return "Unparseable lines"
 }
@@ -137,74 +138,4 @@ func roughly(d time.Duration) string {
 		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
 	}
 	return fmt.Sprintf("%d s", d/time.Second)
-}
-
-// table has aligned columns: the first is aligned left, the others right.
-type table struct {
-	head []string
-	rows [][]string
-}
-
-func (t *table) add(first string, cells ...any) {
-	row := []string{first}
-	for _, c := range cells {
-		if n, ok := c.(int64); ok {
-			c = thousands(n)
-		}
-		row = append(row, fmt.Sprint(c))
-	}
-	t.rows = append(t.rows, row)
-}
-
-// write writes an empty line and the table, or nothing if it has no rows.
-func (t *table) write(w io.Writer) {
-	if len(t.rows) == 0 {
-		return
-	}
-	widths := make([]int, len(t.head))
-	for _, row := range append([][]string{t.head}, t.rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	others := 0
-	for _, width := range widths[1:] {
-		others += 2 + width
-	}
-	widths[0] = min(widths[0], textWidth-others)
-	fmt.Fprintln(w)
-	for _, row := range append([][]string{t.head}, t.rows...) {
-		var line strings.Builder
-		fmt.Fprintf(&line, "%-*s", widths[0], shorten(row[0], widths[0]))
-		for i, cell := range row[1:] {
-			fmt.Fprintf(&line, "  %*s", widths[i+1], cell)
-		}
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
-	}
-}
-
-// shorten cuts a text to a width and marks the cut.
-func shorten(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	return string([]rune(s)[:max(0, width-1)]) + "…"
-}
-
-// wrap breaks a text at spaces into lines of at most width characters. It cuts longer words.
-func wrap(s string, width int) []string {
-	lines := []string{""}
-	for word := range strings.FieldsSeq(s) {
-		word = shorten(word, width)
-		last := &lines[len(lines)-1]
-		switch {
-		case *last == "":
-			*last = word
-		case utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(word) <= width:
-			*last += " " + word
-		default:
-			lines = append(lines, word)
-		}
-	}
-	return lines
 }
