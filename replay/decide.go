@@ -10,6 +10,7 @@ import (
 	"stint/internal/text"
 	"stint/internal/web"
 	"stint/replay/accesslog"
+	"stint/replay/whatif"
 )
 
 // limitDecider decides by one limit. It looks up the key of a line once; the states of all
@@ -25,7 +26,8 @@ type limitDecider struct {
 	key       []byte
 	keyed     bool // the limit has separate buckets
 	stored    stateTable
-	unlimited int64 // number of lines without a key
+	unlimited int64         // number of lines without a key
+	sweep     *whatif.Sweep // nil: no curve is asked for
 	outcome   outcome
 }
 
@@ -56,6 +58,9 @@ func newLimitDecider(opts *Options) *limitDecider {
 	d.stored.columns = len(d.limits)
 	if !d.keyed {
 		d.stored.add()
+	}
+	if opts.Sweep {
+		d.sweep = whatif.NewSweep(d.limit.Text, d.limit.Limit)
 	}
 	return d
 }
@@ -159,6 +164,9 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 	if d.keyed {
 		key = ref
 	}
+	if d.sweep != nil {
+		d.sweep.Take(at, d.bucket(ref), 1)
+	}
 	states := d.stored.of(key)
 	logged := hasLog(states)
 	for i, limit := range d.limits {
@@ -174,6 +182,14 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 	d.stored.forget(at, d.limitsOf)
 	d.tally.note(at, ref, o)
 	return nil
+}
+
+// bucket returns the key of the bucket of a line, which is empty if all lines share one.
+func (d *limitDecider) bucket(ref uint32) string {
+	if !d.keyed {
+		return ""
+	}
+	return d.names.Texts[ref]
 }
 
 func (d *limitDecider) limitsOf(uint32) []*stint.Limit { return d.limits }
@@ -193,6 +209,9 @@ func (d *limitDecider) report(r *Report) {
 		}
 	}
 	r.Notes = append(r.Notes, d.broken...)
+	if d.sweep != nil {
+		r.addCurve(d.sweep.Curve())
+	}
 }
 
 // numbers returns the numbers of a limit as text.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"stint/internal/text"
+	"stint/replay/whatif"
 )
 
 // The parts of the page. All are embedded, including uplot, which draws the charts, so the page
@@ -108,6 +109,15 @@ func (p *page) Share(part, whole int64) string {
 	}
 	return fmt.Sprintf("%.2f", 100*float64(part)/float64(whole))
 }
+
+// Ratio returns a share as a percentage, as text.
+func (p *page) Ratio(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
+
+// KeyNoun returns the plural of what the limits count.
+func (p *page) KeyNoun() string { return p.keyNoun() }
+
+// Curves returns the curves, for the charts; never nil, which would be null in the script.
+func (p *page) Curves() []*whatif.Curve { return append([]*whatif.Curve{}, p.Sweep...) }
 
 // Shadow returns the mark of a rule that denies nobody.
 func (p *page) Shadow(rule string) string { return p.shadowMark(rule) }

@@ -34,7 +34,7 @@ func TestPage(t *testing.T) {
 		fmt.Fprintf(&log, "192.0.2.%d - - [17/May/2015:10:%02d:%02d +0000] \"GET /%s HTTP/1.1\" 200 5\n", i%7, i/60, i%60, evil)
 	}
 	log.WriteString(evil + "\n")
-	report, err := Run(context.Background(), Options{Limit: testLimit(t, "5/min by path+ip"), Reorder: DefaultReorder},
+	report, err := Run(context.Background(), Options{Limit: testLimit(t, "5/min by path+ip"), Reorder: DefaultReorder, Sweep: true},
 		[]accesslog.Input{accesslog.Reader(evil, strings.NewReader(log.String()))})
 	if err != nil {
 		t.Fatal(err)
@@ -52,14 +52,14 @@ func TestPage(t *testing.T) {
 	if console != "" {
 		t.Errorf("the console says:\n%s", console)
 	}
-	if n := strings.Count(dom, "<canvas"); n != 3 {
-		t.Errorf("%d charts, want 3", n)
+	if n := strings.Count(dom, "<canvas"); n != 4 {
+		t.Errorf("%d charts, want 4", n)
 	}
 	if strings.Contains(dom, "<title>evil") || strings.Contains(dom, "<img") {
 		t.Error("text of the log became part of the page")
 	}
 	for _, want := range []string{
-		"would have been denied, from 7 of 7 keys.", "The same under each algorithm", "sliding_window", "as replayed",
+		"would have been denied, from 7 of 7 keys.", "The same under each algorithm", "sliding_window", "Which limit would deny how many keys?", "Limit per 1m", "as replayed",
 		"Unparseable lines", "&lt;/script&gt;&lt;script&gt;",
 	} {
 		if !strings.Contains(dom+page.String(), want) {

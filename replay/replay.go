@@ -35,6 +35,10 @@ type Options struct {
 	// nothing, which is two to three times as fast.
 	Algorithms []stint.Algorithm
 
+	// Sweep adds a curve for each limit to the report: what it would deny with other numbers of
+	// requests. The memory for it grows with the log, by about five bytes for each line.
+	Sweep bool
+
 	// Progress, if not nil, is called after every block with the number of (compressed) bytes read
 	// and their total. total is 0 if a size is unknown. Run calls it in its own goroutine.
 	Progress func(read, total int64)
@@ -76,6 +80,11 @@ func Run(ctx context.Context, opts Options, inputs []accesslog.Input) (*Report, 
 	if err != nil {
 		return nil, err
 	}
+	return decide(ctx, &opts, d, inputs)
+}
+
+// decide lets a decider decide the lines of the inputs.
+func decide(ctx context.Context, opts *Options, d decider, inputs []accesslog.Input) (*Report, error) {
 	run := &run{decider: d, report: &Report{}, progress: opts.Progress}
 	run.parser.Parts = d.needs()
 	run.queue = accesslog.NewQueue(opts.Reorder.Microseconds(), d.decide)
@@ -97,7 +106,7 @@ func Run(ctx context.Context, opts Options, inputs []accesslog.Input) (*Report, 
 	run.report.Late = run.queue.Late()
 	run.report.Formats = run.formats.counts()
 	d.report(run.report)
-	run.report.finish(&opts)
+	run.report.finish(opts)
 	return run.report, nil
 }
 

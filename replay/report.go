@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/internal/text"
+	"stint/replay/whatif"
 )
 
 // Report is the result of a replay. The JSON form begins with the fields of the stable interface,
@@ -87,6 +88,9 @@ type Report struct {
 
 	// ShadowRules are the rules that count but deny nobody.
 	ShadowRules []string `json:"shadow_rules"`
+
+	// Sweep has a curve for each limit that a line asked, if Options.Sweep is set.
+	Sweep []*whatif.Curve `json:"sweep,omitempty"`
 
 	// Samples are the first unparseable lines.
 	Samples []Sample `json:"unparseable_lines"`
@@ -187,6 +191,12 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(r)
+}
+
+func (r *Report) addCurve(c *whatif.Curve) {
+	if c != nil {
+		r.Sweep = append(r.Sweep, c)
+	}
 }
 
 func (r *Report) note(format string, args ...any) {

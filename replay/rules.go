@@ -12,6 +12,7 @@ import (
 	"stint/internal/text"
 	"stint/limiter"
 	"stint/replay/accesslog"
+	"stint/replay/whatif"
 	"stint/rule"
 )
 
@@ -34,6 +35,9 @@ type rulesDecider struct {
 	free      []uint32            // free slots in waiting
 	unmatched int64
 	remarks
+
+	sweeps  []*whatif.Sweep // by rule.Index; nil: no curves are asked for
+	denials *whatif.Denials // nil: not asked for
 
 	request     limiter.Request
 	descriptors []rule.Descriptor
@@ -64,6 +68,9 @@ func newRulesDecider(opts *Options) (*rulesDecider, error) {
 	d.overOf = make([]int64, len(d.table.Rules()))
 	for _, r := range d.table.Rules() {
 		d.counts = append(d.counts, RuleCount{Rule: r.Name})
+		if opts.Sweep {
+			d.sweeps = append(d.sweeps, whatif.NewSweep(r.Name, r.Limit))
+		}
 		d.states.kinds[r.Stored] = &kind{limits: d.variants(r, r.Stored), answers: r.Answers, shadow: r.Shadow}
 		if r.Elastic != nil {
 			d.states.kinds[r.Elastic.Cap] = &kind{limits: d.variants(r, r.Elastic.Cap)}
@@ -210,7 +217,7 @@ func (d *rulesDecider) describe(domain *rule.Domain, line *accesslog.Request) er
 // the verdict with the status of the line.
 func (d *rulesDecider) conclude(at stint.Instant, line *accesslog.Request) error {
 	o, v := &d.outcome, &d.verdict
-	d.count(line)
+	d.count(at, line)
 	if v.Listed != nil && !v.Allowed {
 		o.denied |= d.everywhere() // under every algorithm
 	}
@@ -250,7 +257,7 @@ func refusal(r *rule.Rule) int {
 }
 
 // count adds the decisions of the rules to their counts.
-func (d *rulesDecider) count(line *accesslog.Request) {
+func (d *rulesDecider) count(at stint.Instant, line *accesslog.Request) {
 	noStatus := false
 	for i := range d.verdict.Asked {
 		a := &d.verdict.Asked[i]
@@ -266,10 +273,23 @@ func (d *rulesDecider) count(line *accesslog.Request) {
 		if a.Over {
 			d.overOf[a.Rule.Index]++
 		}
+		if t := d.verdict.Take(i); t != nil {
+			d.watch(at, a, string(t.Key), int(line.Status))
+		}
 		noStatus = noStatus || a.Rule.Answers != nil && line.Status == 0
 	}
 	if noStatus {
 		d.noStatus++
+	}
+}
+
+// watch passes a take to what was asked for beside the counts.
+func (d *rulesDecider) watch(at stint.Instant, a *limiter.Asked, key string, status int) {
+	if d.sweeps != nil && (a.Rule.Answers == nil || status == 0 || a.Rule.Answers.Charges(status)) {
+		d.sweeps[a.Rule.Index].Take(at, key, a.Cost)
+	}
+	if d.denials != nil {
+		d.denials.Take(a.Rule, key, d.verdict.Entries(a.Descriptor), a.Allowed)
 	}
 }
 
@@ -319,6 +339,9 @@ func (d *rulesDecider) report(r *Report) {
 		r.compare(d.tally, i+1, a, "rates of the rules"+extras[a])
 	}
 	d.remark(r, d.table.Rules())
+	for _, s := range d.sweeps {
+		r.addCurve(s.Curve())
+	}
 }
 
 // extras are further settings of an algorithm, shown for rules of other algorithms.

@@ -116,6 +116,9 @@ func (t *tally) deniedClients(column int) int64 {
 	return n
 }
 
+// denied reports whether the limits as written denied a line of a client.
+func (t *tally) denied(id int) bool { return t.clients[id].under>>t.main&1 != 0 }
+
 // maxClients is the number of clients in a report.
 const maxClients = 20
 

@@ -52,6 +52,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	r.textRules(b)
 	r.textClients(b)
 	r.textAlgorithms(b)
+	for _, c := range r.Sweep {
+		c.WriteText(b, textWidth, r.keyNoun())
+	}
 	r.textRest(b)
 	return b.Flush()
 }
@@ -88,6 +91,14 @@ func (r *Report) clientsTitle() string {
 	return kind + " with most denied"
 }
 
+// keyNoun returns the plural of what the limits of the report count.
+func (r *Report) keyNoun() string {
+	if r.Limit == "" {
+		return "keys"
+	}
+	return r.ClientKind
+}
+
 func (r *Report) textAlgorithms(w io.Writer) {
 	t := text.Table{Head: []string{"Algorithm", "Allowed", "Denied", "", "Denied " + r.ClientKind, "Peak/s"}}
 	for _, c := range r.Comparison {
@@ -106,9 +117,7 @@ func (r *Report) textRest(w io.Writer) {
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(w, "\nNotes")
 		for _, note := range r.Notes {
-			for i, line := range text.Wrap(note, textWidth-2) {
-				fmt.Fprintln(w, [2]string{"- ", "  "}[min(i, 1)]+line)
-			}
+			text.Item(w, "- ", note, textWidth)
 		}
 	}
 }

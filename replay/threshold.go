@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+
+	words "stint/internal/text"
 )
 
 // ThresholdError is a fault in the text of a threshold.
@@ -21,12 +23,21 @@ type Threshold struct {
 	percent bool
 }
 
-var thresholdForm = regexp.MustCompile(`^\s*([a-z]+)\s*(>=|<=|>|<)\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(%?)\s*$`)
+var thresholdForm = regexp.MustCompile(`^\s*([a-z-]+)\s*(>=|<=|>|<)\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(%?)\s*$`)
 
-// ParseThreshold parses METRIC OP NUMBER, where METRIC is denied, late or unparseable, OP is one of
-// > >= < <=, and NUMBER is a count of lines or, with %, a share of them. The shares of denied and
-// late refer to the parsed lines, that of unparseable to all lines. The error is a *ThresholdError.
-func ParseThreshold(text string) (*Threshold, error) {
+// Measured is what a threshold is about: a [*Report] or a [*whatif.Plan].
+type Measured interface {
+	// Measure returns the value of a metric, what a share of it refers to, and the noun of both with
+	// its plural. known is false for an unknown metric.
+	Measure(metric string) (part, whole int64, noun [2]string, known bool)
+
+	// Metrics returns the names of all metrics.
+	Metrics() []string
+}
+
+// ParseThreshold parses METRIC OP NUMBER, where METRIC is one of those of what is measured, OP is one
+// of > >= < <=, and NUMBER is a count or, with %, a share. The error is a *ThresholdError.
+func ParseThreshold(text string, about Measured) (*Threshold, error) {
 	refuse := func(problem, hint string) (*Threshold, error) {
 		return nil, &ThresholdError{fmt.Sprintf("%q %s", text, problem), hint}
 	}
@@ -35,10 +46,8 @@ func ParseThreshold(text string) (*Threshold, error) {
 		return refuse("is not METRIC OP NUMBER", `write it as "denied > 1%" or "late >= 100"`)
 	}
 	t := &Threshold{metric: m[1], op: m[2], percent: m[4] == "%"}
-	switch t.metric {
-	case "denied", "late", "unparseable":
-	default:
-		return refuse("has no known metric", "known are denied, late and unparseable")
+	if _, _, _, known := about.Measure(t.metric); !known {
+		return refuse("has no known metric", "known are "+words.JoinWith(about.Metrics(), "and"))
 	}
 	t.bound, _ = new(big.Rat).SetString(m[3]) // cannot fail: the expression matched
 	if t.percent && t.bound.Cmp(big.NewRat(100, 1)) > 0 {
@@ -48,16 +57,10 @@ func ParseThreshold(text string) (*Threshold, error) {
 	return t, nil
 }
 
-// Met reports whether a report meets the condition; has is the value of the report as text. The
-// comparison is exact. A share of no lines is 0.
-func (t *Threshold) Met(r *Report) (is bool, has string) {
-	part, whole := r.Denied, r.Parsed
-	switch t.metric {
-	case "late":
-		part = r.Late
-	case "unparseable":
-		part, whole = r.Unparseable, r.Lines
-	}
+// Met reports whether a report or a plan meets the condition; has is its value as text. The
+// comparison is exact. A share of nothing is 0.
+func (t *Threshold) Met(of Measured) (is bool, has string) {
+	part, whole, noun, _ := of.Measure(t.metric)
 	value := new(big.Rat).SetInt64(part)
 	if t.percent {
 		value.SetFrac64(100*part, max(whole, 1))
@@ -72,12 +75,30 @@ func (t *Threshold) Met(r *Report) (is bool, has string) {
 	case "<=":
 		is = c <= 0
 	}
-	lines := "lines"
+	name := noun[1]
 	if whole == 1 {
-		lines = "line"
+		name = noun[0]
 	}
-	return is, fmt.Sprintf("%d of %d %s (%.2f%%)", part, whole, lines, 100*float64(part)/float64(max(whole, 1)))
+	return is, fmt.Sprintf("%d of %d %s (%.2f%%)", part, whole, name, 100*float64(part)/float64(max(whole, 1)))
 }
 
 // String returns the threshold as the user wrote it.
 func (t *Threshold) String() string { return t.text }
+
+// Metrics implements [Measured].
+func (r *Report) Metrics() []string { return []string{"denied", "late", "unparseable"} }
+
+// Measure implements [Measured]. The shares of denied and late refer to the parsed lines, that of
+// unparseable to all lines.
+func (r *Report) Measure(metric string) (part, whole int64, noun [2]string, known bool) {
+	noun = [2]string{"line", "lines"}
+	switch metric {
+	case "denied":
+		return r.Denied, r.Parsed, noun, true
+	case "late":
+		return r.Late, r.Parsed, noun, true
+	case "unparseable":
+		return r.Unparseable, r.Lines, noun, true
+	}
+	return 0, 0, noun, false
+}

@@ -13,7 +13,7 @@ func TestThreshold(t *testing.T) {
 		"late > 0": true, "late > 0.3 %": false, "late >= 0.3%": true, "late < 4": true, "late <= 2": false,
 		"unparseable >= 50%": true, "unparseable > 50%": false, "unparseable < 100%": true, "unparseable > 999999999999999999": false,
 	} {
-		threshold, err := ParseThreshold(text)
+		threshold, err := ParseThreshold(text, new(Report))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -30,7 +30,7 @@ func TestThreshold(t *testing.T) {
 
 func mustThreshold(t *testing.T, text string) *Threshold {
 	t.Helper()
-	threshold, err := ParseThreshold(text)
+	threshold, err := ParseThreshold(text, new(Report))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestThresholdErrors(t *testing.T) {
 		"", "denied", "denied >", "denied > %", "> 1%", "denied = 1%", "denied == 1", "denied >> 1", "allowed > 1", "denied > -1", "denied > 1%%",
 		"denied > 101%", "denied > 1e3", "denied > 1. ", "denied > 9999999999999999999", "denied > 1% and late > 1",
 	} {
-		threshold, err := ParseThreshold(text)
+		threshold, err := ParseThreshold(text, new(Report))
 		if problem, ok := errors.AsType[*ThresholdError](err); !ok || problem.Hint == "" {
 			t.Errorf("%q: %v, %v", text, threshold, err)
 		}

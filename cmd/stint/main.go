@@ -3,6 +3,7 @@
 //	stint serve     run the service
 //	stint check     check rule files and run their tests
 //	stint replay    show what a limit would have done to an access log
+//	stint plan      show whom a change of rules would newly deny or free
 //	stint bench     measure decisions on this machine
 //	stint inspect   show how much a key has used
 //	stint why       explain what a client would get, and what would change it
@@ -80,7 +81,7 @@ func arguments(args []string) []string {
 
 // commands returns the commands in the order in which help lists them.
 func commands() []cli.Command {
-	all := []cli.Command{serveCommand(), checkCommand(), replayCommand(), benchCommand()}
+	all := []cli.Command{serveCommand(), checkCommand(), replayCommand(), planCommand(), benchCommand()}
 	return append(append(all, cli.AdminCommands()...), tokenCommand(), versionCommand())
 }
 

@@ -34,6 +34,7 @@ then a number of lines or a share (1%).
 
   stint replay --limit "100/min by ip" access.log
   stint replay --limit "100/min by ip" --fail-if "denied > 1%" access.log
+  stint replay --limit "100/min by ip" --sweep access.log
   stint replay --rules rules.yaml --format html --out report.html access.log.gz`
 
 func replayCommand() cli.Command {
@@ -57,6 +58,7 @@ type replayOptions struct {
 	format    string
 	out       string
 	failIf    []string
+	sweep     bool
 
 	thresholds []*replay.Threshold // failIf, read
 }
@@ -68,6 +70,7 @@ func (o *replayOptions) flagSet() *pflag.FlagSet {
 	flags.StringVar(&o.limit, "limit", "", "one `LIMIT` instead of rules, for example \"100/min by ip\"")
 	flags.StringVar(&o.algorithm, "algorithm", stint.FixedWindow.String(), "`NAME` of the limit's algorithm")
 	flags.Uint32Var(&o.burst, "burst", 0, "`UNITS` of the limit that may pass at once (token_bucket) or wait (leaky_bucket)")
+	flags.BoolVar(&o.sweep, "sweep", false, "show how many keys each limit would deny with other numbers of requests")
 	flags.DurationVar(&o.reorder, "reorder", replay.DefaultReorder, "longest `TIME` by which lines may be out of order")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text, json or html")
 	flags.StringVar(&o.out, "out", "", "write the report to this `FILE`, not to standard output")
@@ -107,7 +110,7 @@ func runReplay(ctx context.Context, s cli.Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.write(s, func(w io.Writer) error { return write(report, w) }); err != nil {
+	if err := writeReport(s, "report", o.out, func(w io.Writer) error { return write(report, w) }); err != nil {
 		return err
 	}
 	return o.judge(s, report)
@@ -116,15 +119,21 @@ func runReplay(ctx context.Context, s cli.Streams, args []string) error {
 // judge compares the report with the thresholds. A report of too few parsed lines is an error,
 // whatever the thresholds.
 func (o *replayOptions) judge(s cli.Streams, report *replay.Report) error {
+	err := judge(s, o.thresholds, report)
+	if unreadable := report.Readable(); unreadable != nil {
+		return unreadable
+	}
+	return err
+}
+
+// judge prints the thresholds that are met, and returns errThreshold if there are any.
+func judge(s cli.Streams, thresholds []*replay.Threshold, of replay.Measured) error {
 	var err error
-	for _, t := range o.thresholds {
-		if met, has := t.Met(report); met {
+	for _, t := range thresholds {
+		if met, has := t.Met(of); met {
 			fmt.Fprintf(s.Err, "threshold met: %s: %s\n", t, has)
 			err = errThreshold
 		}
-	}
-	if unreadable := report.Readable(); unreadable != nil {
-		return unreadable
 	}
 	return err
 }
@@ -147,19 +156,27 @@ func (o *replayOptions) check(flags *pflag.FlagSet) (func(*replay.Report, io.Wri
 	case flags.NArg() == 0:
 		return nil, cli.Usage("replay needs a log", "name the files of a log, or - for standard input; "+see)
 	}
-	for _, text := range o.failIf {
-		t, err := replay.ParseThreshold(text)
+	var err error
+	o.thresholds, err = parseThresholds(o.failIf, new(replay.Report))
+	return write, err
+}
+
+// parseThresholds parses the conditions of --fail-if.
+func parseThresholds(texts []string, about replay.Measured) ([]*replay.Threshold, error) {
+	var thresholds []*replay.Threshold
+	for _, text := range texts {
+		t, err := replay.ParseThreshold(text, about)
 		if wrong, ok := errors.AsType[*replay.ThresholdError](err); ok {
 			return nil, cli.Usage("--fail-if: "+wrong.Problem, wrong.Hint)
 		}
-		o.thresholds = append(o.thresholds, t)
+		thresholds = append(thresholds, t)
 	}
-	return write, nil
+	return thresholds, nil
 }
 
 // options returns the limit or the rules to replay.
 func (o *replayOptions) options() (replay.Options, error) {
-	options := replay.Options{Reorder: o.reorder}
+	options := replay.Options{Reorder: o.reorder, Sweep: o.sweep}
 	if len(o.rules) > 0 {
 		table, err := rulefile.Load(o.rules...)
 		options.Rules = table
@@ -195,20 +212,20 @@ func openInputs(s cli.Streams, names []string) ([]accesslog.Input, error) {
 	return inputs, errors.Join(errs...)
 }
 
-// write writes the report to standard output or to --out. It writes a file only when the whole
+// writeReport writes a report, or what it is called, to standard output or to a file. It writes the file only when the whole
 // report is ready.
-func (o *replayOptions) write(s cli.Streams, write func(io.Writer) error) error {
-	if o.out == "" {
+func writeReport(s cli.Streams, what, out string, write func(io.Writer) error) error {
+	if out == "" {
 		return write(s.Out)
 	}
 	var page bytes.Buffer
 	if err := write(&page); err != nil {
 		return err
 	}
-	if err := os.WriteFile(o.out, page.Bytes(), 0o644); err != nil {
-		return cli.Refuse("cannot write the report: "+err.Error(), "check the folder of --out and its permissions")
+	if err := os.WriteFile(out, page.Bytes(), 0o644); err != nil {
+		return cli.Refuse("cannot write the "+what+": "+err.Error(), "check the folder of --out and its permissions")
 	}
-	fmt.Fprintf(s.Err, "report written to %s\n", o.out)
+	fmt.Fprintf(s.Err, "%s written to %s\n", what, out)
 	return nil
 }
 

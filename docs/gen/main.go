@@ -70,13 +70,13 @@ func generate(docs string) (map[string][]byte, error) {
 		files["img/"+l.name+".svg"] = []byte(l.picture())
 		tables["life "+l.name] = l.table()
 	}
-	report, err := replayReport(filepath.Join(docs, ".."))
+	report, sweep, err := replayReport(filepath.Join(docs, ".."))
 	if err != nil {
 		return nil, err
 	}
 	for page, texts := range map[string]map[string]string{
 		"algorithms.md": tables,
-		"replay.md":     {"report": report},
+		"replay.md":     {"report": report, "sweep": sweep},
 
 		"coming-from-envoy-ratelimit.md": {"environment": environmentTable()},
 		"check.md":                       {"findings": findingsTable()},

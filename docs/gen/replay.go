@@ -10,25 +10,27 @@ import (
 	"stint/replay/accesslog"
 )
 
-// replayReport returns the output of `stint replay --limit "20/min by ip"` for the sample log, as a
-// code block.
-func replayReport(root string) (string, error) {
+// replayReport returns the output of `stint replay --limit "20/min by ip"` for the sample log as a code
+// block, and what --sweep adds to it.
+func replayReport(root string) (report, sweep string, err error) {
 	limit, err := replay.ParseLimit("20/min by ip", stint.FixedWindow, 0)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	input, err := accesslog.File(filepath.Join(root, "examples", "logs", "shop.log"))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	options := replay.Options{Limit: limit, Reorder: replay.DefaultReorder}
-	report, err := replay.Run(context.Background(), options, []accesslog.Input{input})
+	options := replay.Options{Limit: limit, Reorder: replay.DefaultReorder, Sweep: true}
+	result, err := replay.Run(context.Background(), options, []accesslog.Input{input})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	var text bytes.Buffer
-	if err := report.WriteText(&text); err != nil {
-		return "", err
+	var all, curve bytes.Buffer
+	result.Sweep[0].WriteText(&curve, 100, result.ClientKind)
+	result.Sweep = nil
+	if err := result.WriteText(&all); err != nil {
+		return "", "", err
 	}
-	return "```\n" + text.String() + "```\n", nil
+	return "```\n" + all.String() + "```\n", "```" + curve.String() + "```\n", nil
 }

@@ -319,8 +319,13 @@ var layers = []layer{
 		"a line of a log is read without knowing what it is for",
 	},
 	{
+		[]string{"replay/whatif"},
+		[]string{".", "rule", "internal/..."},
+		"what other limits would do is computed from takes, wherever they come from",
+	},
+	{
 		[]string{"replay"},
-		[]string{".", "replay/accesslog", "rule", "limiter", "store/memory", "internal/..."},
+		[]string{".", "replay/accesslog", "replay/whatif", "rule", "limiter", "store/memory", "internal/..."},
 		"a replay decides as the service does, in memory",
 	},
 	{
@@ -340,7 +345,7 @@ var layers = []layer{
 		[]string{"cmd/*", "docs/..."},
 		[]string{
 			".", "rule", "rule/*", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
-			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "cmd/stint/*", "pace", "pace/*", "app", "app/settings", "internal/...",
+			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "replay/whatif", "cmd/stint/*", "pace", "pace/*", "app", "app/settings", "internal/...",
 		},
 		"nothing imports a command",
 	},

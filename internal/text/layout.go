@@ -80,6 +80,15 @@ func Wrap(s string, width int) []string {
 	return lines
 }
 
+// Item writes a text behind a mark such as "- ", in lines of at most width characters, the further ones
+// indented as far.
+func Item(w io.Writer, mark, s string, width int) {
+	for _, line := range Wrap(s, width-len(mark)) {
+		fmt.Fprintln(w, mark+line)
+		mark = strings.Repeat(" ", len(mark))
+	}
+}
+
 // Visible shortens text from a log and escapes everything that could move a cursor or break a
 // line.
 func Visible(s string, most int) string {

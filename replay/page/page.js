@@ -51,6 +51,23 @@
   draw("peaks", [series.peak_offered, series.peak_allowed], [line("Offered", "denied"), line("Allowed", "allowed")]);
   draw("refused", [series.denied], [line("Denied", "denied")]);
 
+  // Curves of many limits: shares of denied keys and requests, over the limit on a logarithmic axis.
+  const share = n => n == null ? "–" : n.toLocaleString("en-US", { maximumFractionDigits: 2 }) + " %";
+  const curve = (label, tone) => ({ ...line(label, tone), value: (_, n) => share(n), fill: null, width: 2, paths: undefined });
+  sweeps.forEach((sweep, i) => {
+    const element = document.getElementById("sweep-" + i);
+    if (!element || sweep.points.length < 2) return;
+    const of = (name, all) => sweep.points.map(p => 100 * p[name] / all);
+    const chart = new uPlot({
+      width: element.clientWidth, height: 230,
+      series: [{ label: "Limit per " + sweep.per, value: (_, n) => whole(n) }, curve("Denied keys", "denied"), curve("Denied requests", "allowed")],
+      cursor: { y: false },
+      scales: { x: { time: false, distr: 3 }, y: { range: (_, low, high) => [0, Math.max(1, high * 1.08)] } },
+      axes: [axis({ values: counts, space: 50 }), axis({ values: (_, at) => at.map(n => n + " %"), size: 64 })],
+    }, [sweep.points.map(p => p.requests), of("denied_keys", sweep.keys), of("denied", sweep.takes)], element);
+    charts.push({ element, chart });
+  });
+
   addEventListener("resize", () => {
     for (const { element, chart } of charts) chart.setSize({ width: element.clientWidth, height: 230 });
   });
