@@ -70,16 +70,18 @@ type tracked struct {
 type measured struct {
 	Since   time.Time        `json:"since"`
 	Periods uint64           `json:"periods"`
+	First   uint64           `json:"first"`
 	Shares  sketch.Histogram `json:"shares"`
 	Denials [10]uint64       `json:"denials"`
 	Retries uint64           `json:"retries"`
 	Passed  uint64           `json:"passed"`
 	Bursts  uint64           `json:"bursts"`
 
-	// Keys, Denied and Excess are of tracked keys.
-	Keys   uint64           `json:"keys"`
-	Denied uint64           `json:"denied"`
-	Excess sketch.Histogram `json:"excess"`
+	// Keys, Denied, Excess and Largest are of tracked keys.
+	Keys    uint64           `json:"keys"`
+	Denied  uint64           `json:"denied"`
+	Excess  sketch.Histogram `json:"excess"`
+	Largest sketch.Histogram `json:"largest"`
 }
 
 // add adds the peaks of another span or node.
@@ -88,6 +90,7 @@ func (m *measured) add(other *measured) {
 		m.Since = other.Since
 	}
 	m.Periods += other.Periods
+	m.First += other.First
 	m.Retries += other.Retries
 	m.Passed += other.Passed
 	m.Bursts += other.Bursts
@@ -95,6 +98,7 @@ func (m *measured) add(other *measured) {
 	m.Denied += other.Denied
 	m.Shares.Add(&other.Shares)
 	m.Excess.Add(&other.Excess)
+	m.Largest.Add(&other.Largest)
 	for i := range m.Denials {
 		m.Denials[i] += other.Denials[i]
 	}
@@ -223,6 +227,9 @@ func (p *peaks) finish(t *tracked) {
 		return
 	}
 	p.now.Periods++
+	if !t.finished {
+		p.now.First++
+	}
 	p.now.Shares.Observe(t.use)
 	t.largest, t.finished = max(t.largest, t.use), true
 	t.start, t.asked, t.denied, t.use = 0, 0, 0, 0
@@ -277,6 +284,9 @@ func (p *peaks) current() measured {
 		if t.finished {
 			m.Keys++
 		}
+		if t.finished || t.everDenied {
+			m.Largest.Observe(max(t.largest, t.use))
+		}
 		if t.everDenied {
 			m.Denied++
 			m.Excess.Observe(max(t.largest, t.use))
@@ -288,8 +298,9 @@ func (p *peaks) current() measured {
 // shown returns the measurement as it is shown.
 func (m *measured) shown() Peaks {
 	return Peaks{
-		Since: m.Since, Sampled: m.Keys, Periods: m.Periods,
+		Since: m.Since, Sampled: m.Keys, Periods: m.Periods, FirstPeriods: m.First,
 		P50: m.Shares.Quantile(0.5), P90: m.Shares.Quantile(0.9), P99: m.Shares.Quantile(0.99), P999: m.Shares.Quantile(0.999),
+		KeyP99:     m.Largest.Quantile(0.99),
 		DeniedKeys: m.Denied, Excess: m.Excess.Quantile(0.5), Denials: m.Denials,
 		Retries: m.Retries, Passed: m.Passed, Bursts: m.Bursts,
 	}

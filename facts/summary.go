@@ -69,6 +69,9 @@ type Peaks struct {
 	Sampled uint64 `json:"sampled"` // keys with a finished period
 	Periods uint64 `json:"periods"`
 
+	// FirstPeriods are the periods that were the first of their key.
+	FirstPeriods uint64 `json:"first_periods"`
+
 	// Peak use of a period as a share of the limit: 1 is all of it. It is the larger of two: what was
 	// used at once, with what was denied in the period, of what the limit allows at once; and what was
 	// asked for in the period, of the most that the limit allows in one. For buckets that fill up more
@@ -78,6 +81,9 @@ type Peaks struct {
 	P90  float64 `json:"p90"`
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
+
+	// KeyP99 is what 99 % of the sampled keys never exceeded: the quantile of their largest peaks.
+	KeyP99 float64 `json:"key_p99"`
 
 	// DeniedKeys is how many of the sampled keys were denied at least once. Excess is the median of
 	// their largest peak.
