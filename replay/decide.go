@@ -25,7 +25,7 @@ type limitDecider struct {
 	names     *text.Interner
 	key       []byte
 	keyed     bool // the limit has separate buckets
-	stored    stateTable
+	stored    whatif.StateTable
 	unlimited int64         // number of lines without a key
 	sweep     *whatif.Sweep // nil: no curve is asked for
 	outcome   outcome
@@ -55,9 +55,9 @@ func newLimitDecider(opts *Options) *limitDecider {
 	}
 	d.specs = compared
 	d.tally = newTally(len(d.limits), main)
-	d.stored.columns = len(d.limits)
+	d.stored = whatif.NewStateTable(len(d.limits))
 	if !d.keyed {
-		d.stored.add()
+		d.stored.Add()
 	}
 	if opts.Sweep {
 		d.sweep = whatif.NewSweep(d.limit.Text, d.limit.Limit)
@@ -93,8 +93,8 @@ func (d *limitDecider) prepare(r *accesslog.Record) (uint32, error) {
 	}
 	id := d.names.Number(d.key)
 	d.tally.known(id)
-	if d.keyed && int(id) == d.stored.keys {
-		d.stored.add()
+	if d.keyed && int(id) == d.stored.Len() {
+		d.stored.Add()
 	}
 	return id, nil
 }
@@ -156,7 +156,7 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 	o.denied = 0
 	if ref == noClient {
 		d.unlimited++
-		o.delay = [maxColumns]time.Duration{}
+		o.delay = [whatif.MaxColumns]time.Duration{}
 		d.tally.note(at, noClient, o)
 		return nil
 	}
@@ -167,8 +167,8 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 	if d.sweep != nil {
 		d.sweep.Take(at, d.bucket(ref), 1)
 	}
-	states := d.stored.of(key)
-	logged := hasLog(states)
+	states := d.stored.Of(key)
+	logged := whatif.HasLog(states)
 	for i, limit := range d.limits {
 		answer := limit.Take(&states[i], at, 1)
 		if !answer.Allowed {
@@ -176,10 +176,10 @@ func (d *limitDecider) decide(at stint.Instant, ref uint32) error {
 		}
 		o.delay[i] = answer.Delay
 	}
-	if !logged && hasLog(states) {
-		d.stored.gained(key)
+	if !logged && whatif.HasLog(states) {
+		d.stored.Gained(key)
 	}
-	d.stored.forget(at, d.limitsOf)
+	d.stored.Forget(at, d.limitsOf)
 	d.tally.note(at, ref, o)
 	return nil
 }

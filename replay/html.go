@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"stint/facts/advice"
 	"stint/internal/text"
 	"stint/replay/whatif"
 )
@@ -109,6 +110,12 @@ func (p *page) Share(part, whole int64) string {
 	}
 	return fmt.Sprintf("%.2f", 100*float64(part)/float64(whole))
 }
+
+// Advised reports whether advice was asked for.
+func (p *page) Advised() bool { return p.Advice != nil }
+
+// NoAdvice says why there is no advice.
+func (p *page) NoAdvice() string { return advice.None }
 
 // Ratio returns a share as a percentage, as text.
 func (p *page) Ratio(share float64) string { return fmt.Sprintf("%g %%", 100*share) }

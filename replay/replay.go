@@ -39,6 +39,11 @@ type Options struct {
 	// requests. The memory for it grows with the log, by about five bytes for each line.
 	Sweep bool
 
+	// Advise adds advice about the rules to the report. With a Limit, AdviseBy must have the rules of
+	// [Limit.RuleText].
+	Advise   bool
+	AdviseBy *rule.Table
+
 	// Progress, if not nil, is called after every block with the number of (compressed) bytes read
 	// and their total. total is 0 if a size is unknown. Run calls it in its own goroutine.
 	Progress func(read, total int64)
@@ -49,6 +54,8 @@ func (o *Options) check() error {
 	switch {
 	case (o.Limit == nil) == (o.Rules == nil):
 		return errors.New("replay: give either a limit or rules")
+	case o.Advise && o.Limit != nil && o.AdviseBy == nil:
+		return errors.New("replay: advice about a limit needs it as a rule")
 	case o.Reorder < 0:
 		return fmt.Errorf("replay: a reorder window of %v is negative", o.Reorder)
 	}
@@ -113,6 +120,9 @@ func decide(ctx context.Context, opts *Options, d decider, inputs []accesslog.In
 func newDecider(opts *Options) (decider, error) {
 	if opts.Rules != nil {
 		return newRulesDecider(opts)
+	}
+	if opts.Advise {
+		return newLimitAdviser(opts)
 	}
 	return newLimitDecider(opts), nil
 }

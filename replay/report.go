@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"stint/facts/advice"
 	"stint/internal/text"
 	"stint/replay/whatif"
 )
@@ -91,6 +92,9 @@ type Report struct {
 
 	// Sweep has a curve for each limit that a line asked, if Options.Sweep is set.
 	Sweep []*whatif.Curve `json:"sweep,omitempty"`
+
+	// Advice is what to change about the rules, or about the limit, if Options.Advise is set.
+	Advice []advice.Advice `json:"advice,omitzero"`
 
 	// Samples are the first unparseable lines.
 	Samples []Sample `json:"unparseable_lines"`

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/facts/advice"
 	"stint/internal/text"
 	"stint/limiter"
 	"stint/replay/accesslog"
@@ -25,7 +26,7 @@ type rulesDecider struct {
 	domains  []*rule.Domain // domains with an http section
 	compared []stint.Algorithm
 	limiter  *limiter.Limiter
-	states   *states
+	states   *whatif.Columns
 	counts   []RuleCount // by rule.Index
 
 	tally     *tally
@@ -38,15 +39,13 @@ type rulesDecider struct {
 
 	sweeps  []*whatif.Sweep // by rule.Index; nil: no curves are asked for
 	denials *whatif.Denials // nil: not asked for
+	adviser *adviser        // nil: no advice is asked for
 
 	request     limiter.Request
 	descriptors []rule.Descriptor
 	verdict     limiter.Verdict
 	outcome     outcome
 }
-
-// ruleColumn is the column of the rules as written. The compared algorithms follow.
-const ruleColumn = 0
 
 func newRulesDecider(opts *Options) (*rulesDecider, error) {
 	d := &rulesDecider{table: opts.Rules, compared: opts.Algorithms, clients: text.NewInterner()}
@@ -64,23 +63,26 @@ func newRulesDecider(opts *Options) (*rulesDecider, error) {
 			Hint: "add http: {rate_limits: [{actions: [{remote_address: {}}]}]} beside domain:, or replay a single limit",
 		}
 	}
-	d.states = newStates(1 + len(d.compared))
+	d.states = whatif.NewColumns(1 + len(d.compared))
 	d.overOf = make([]int64, len(d.table.Rules()))
 	for _, r := range d.table.Rules() {
 		d.counts = append(d.counts, RuleCount{Rule: r.Name})
 		if opts.Sweep {
 			d.sweeps = append(d.sweeps, whatif.NewSweep(r.Name, r.Limit))
 		}
-		d.states.kinds[r.Stored] = &kind{limits: d.variants(r, r.Stored), answers: r.Answers, shadow: r.Shadow}
+		d.states.Set(r.Stored, &whatif.Kind{Limits: d.variants(r, r.Stored), Answers: r.Answers, Shadow: r.Shadow})
 		if r.Elastic != nil {
-			d.states.kinds[r.Elastic.Cap] = &kind{limits: d.variants(r, r.Elastic.Cap)}
+			d.states.Set(r.Elastic.Cap, &whatif.Kind{Limits: d.variants(r, r.Elastic.Cap)})
 		}
 		if r.Penalty != nil { // the same in all columns, but only the first counts tries
-			d.states.kinds[r.Penalty] = &kind{limits: slices.Repeat([]*stint.Limit{r.Penalty}, 1+len(d.compared)), shadow: r.Shadow}
+			d.states.Set(r.Penalty, &whatif.Kind{Limits: slices.Repeat([]*stint.Limit{r.Penalty}, 1+len(d.compared)), Shadow: r.Shadow})
 		}
 	}
+	if opts.Advise {
+		d.adviser = &adviser{table: d.table}
+	}
 	d.limiter = limiter.New(d.states, d.table, limiter.Options{})
-	d.tally = newTally(1+len(d.compared), ruleColumn)
+	d.tally = newTally(1+len(d.compared), whatif.Written)
 	return d, nil
 }
 
@@ -162,7 +164,7 @@ func (d *rulesDecider) decide(at stint.Instant, ref uint32) error {
 	if !matched {
 		d.unmatched++
 	}
-	if d.above && d.outcome.denied>>ruleColumn&1 == 0 {
+	if d.above && d.outcome.denied>>whatif.Written&1 == 0 {
 		d.over++
 	}
 	d.tally.note(at, line.Client, &d.outcome)
@@ -179,6 +181,11 @@ func (d *rulesDecider) domain(domain *rule.Domain, at stint.Instant, line *acces
 	d.request.At, d.request.Answers = at, line.Status != 0
 	if err := d.limiter.Decide(context.Background(), &d.request, &d.verdict); err != nil {
 		return false, err
+	}
+	if d.adviser != nil {
+		if err := d.adviser.observe(at, &d.verdict); err != nil {
+			return false, err
+		}
 	}
 	return len(d.verdict.Asked) > 0 || d.verdict.Listed != nil, d.conclude(at, line)
 }
@@ -224,28 +231,28 @@ func (d *rulesDecider) conclude(at stint.Instant, line *accesslog.Request) error
 	if len(v.Asked) == 0 {
 		return nil
 	}
-	statuses := [maxColumns]int{ruleColumn: int(line.Status)}
+	statuses := [whatif.MaxColumns]int{whatif.Written: int(line.Status)}
 	if !v.Allowed {
-		o.denied |= 1 << ruleColumn
-		statuses[ruleColumn] = refusal(v.Rule)
+		o.denied |= 1 << whatif.Written
+		statuses[whatif.Written] = refusal(v.Rule)
 	}
 	d.above = d.above || v.Over
-	o.delay[ruleColumn] = max(o.delay[ruleColumn], v.Delay)
+	o.delay[whatif.Written] = max(o.delay[whatif.Written], v.Delay)
 	for column := 1; column <= len(d.compared); column++ {
 		statuses[column] = int(line.Status)
 		if r := d.denies(v.Asked, column); r != nil {
 			o.denied |= 1 << column
 			statuses[column] = refusal(r)
 		}
-		o.delay[column] = max(o.delay[column], d.states.delay[column])
+		o.delay[column] = max(o.delay[column], d.states.Delay[column])
 	}
 	if line.Status != 0 {
-		d.states.settle(at, &statuses)
+		d.states.Settle(at, &statuses)
 	}
 	if !v.Reserved() {
 		return nil
 	}
-	return d.limiter.Settle(context.Background(), v, statuses[ruleColumn])
+	return d.limiter.Settle(context.Background(), v, statuses[whatif.Written])
 }
 
 // refusal returns the HTTP status for a denial by a rule.
@@ -302,7 +309,7 @@ func (d *rulesDecider) denies(asked []limiter.Asked, column int) *rule.Rule {
 		r := asked[i].Rule
 		denied := false
 		if r.Limit.Algorithm() != stint.Unlimited {
-			denied = d.states.denied[d.states.primary[lead]]>>column&1 != 0
+			denied = d.states.Denied[d.states.Primary[lead]]>>column&1 != 0
 			lead++
 		}
 		switch {
@@ -341,6 +348,9 @@ func (d *rulesDecider) report(r *Report) {
 	d.remark(r, d.table.Rules())
 	for _, s := range d.sweeps {
 		r.addCurve(s.Curve())
+	}
+	if d.adviser != nil {
+		r.Advice = d.adviser.advice(advice.Input{Unbiased: r.Refused == 0})
 	}
 }
 

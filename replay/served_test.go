@@ -19,6 +19,7 @@ import (
 	"stint"
 	"stint/limiter"
 	"stint/replay/accesslog"
+	"stint/replay/whatif"
 	"stint/rule"
 	"stint/store/memory"
 	"stint/store/storetest/model"
@@ -355,11 +356,11 @@ func TestRulesLineByLine(t *testing.T) {
 					if err := d.decide(at, 0); err != nil {
 						t.Fatal(err)
 					}
-					if got := d.outcome.denied>>ruleColumn&1 == 0; got != want {
+					if got := d.outcome.denied>>whatif.Written&1 == 0; got != want {
 						t.Fatalf("line %d passes: %v, want %v", i, got, want)
 					}
 					own := 1 + slices.Index(Algorithms, a)
-					if d.outcome.denied>>own&1 != d.outcome.denied>>ruleColumn&1 {
+					if d.outcome.denied>>own&1 != d.outcome.denied>>whatif.Written&1 {
 						t.Fatalf("line %d differs in the column of its own algorithm", i)
 					}
 				}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"stint/replay/accesslog"
+	"stint/replay/whatif"
 )
 
 // TestStateTableForgets replays a stream of new clients: only those of the last minutes keep a log,
@@ -25,23 +26,23 @@ func TestStateTableForgets(t *testing.T) {
 		if err := run.line(line, "test", 1); err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, len(d.stored.logged))
+		most = max(most, d.stored.Logs())
 	}
-	if run.report.Parsed != 100_000 || d.stored.keys != 100_000 {
-		t.Fatalf("%d parsed, %d keys", run.report.Parsed, d.stored.keys)
+	if run.report.Parsed != 100_000 || d.stored.Len() != 100_000 {
+		t.Fatalf("%d parsed, %d keys", run.report.Parsed, d.stored.Len())
 	}
 	// A log matters for at most two minutes and is freed soon after.
 	if most > 4*120*perSecond {
 		t.Errorf("%d keys had logs at once", most)
 	}
 	logs := 0
-	for key := range uint32(d.stored.keys) {
-		if hasLog(d.stored.of(key)) {
+	for key := range uint32(d.stored.Len()) {
+		if whatif.HasLog(d.stored.Of(key)) {
 			logs++
 		}
 	}
-	if logs != len(d.stored.logged) {
-		t.Errorf("%d keys have logs, %d are known", logs, len(d.stored.logged))
+	if logs != d.stored.Logs() {
+		t.Errorf("%d keys have logs, %d are known", logs, d.stored.Logs())
 	}
 }
 

@@ -5,15 +5,13 @@ import (
 	"time"
 
 	"stint"
+	"stint/replay/whatif"
 )
-
-// maxColumns is the maximum number of columns: the five algorithms, and the limits as written.
-const maxColumns = 6
 
 // outcome is the decision about one line in each column.
 type outcome struct {
 	denied uint8 // one bit for each column
-	delay  [maxColumns]time.Duration
+	delay  [whatif.MaxColumns]time.Duration
 }
 
 // noClient marks a line without a client to count.

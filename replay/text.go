@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"stint/facts/advice"
 	"stint/internal/text"
 )
 
@@ -54,6 +55,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	r.textAlgorithms(b)
 	for _, c := range r.Sweep {
 		c.WriteText(b, textWidth, r.keyNoun())
+	}
+	if r.Advice != nil {
+		fmt.Fprintln(b)
+		advice.Write(b, r.Advice, textWidth)
 	}
 	r.textRest(b)
 	return b.Flush()

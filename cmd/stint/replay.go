@@ -35,6 +35,7 @@ then a number of lines or a share (1%).
   stint replay --limit "100/min by ip" access.log
   stint replay --limit "100/min by ip" --fail-if "denied > 1%" access.log
   stint replay --limit "100/min by ip" --sweep access.log
+  stint replay --rules rules.yaml --advise access.log
   stint replay --rules rules.yaml --format html --out report.html access.log.gz`
 
 func replayCommand() cli.Command {
@@ -59,6 +60,7 @@ type replayOptions struct {
 	out       string
 	failIf    []string
 	sweep     bool
+	advise    bool
 
 	thresholds []*replay.Threshold // failIf, read
 }
@@ -71,6 +73,7 @@ func (o *replayOptions) flagSet() *pflag.FlagSet {
 	flags.StringVar(&o.algorithm, "algorithm", stint.FixedWindow.String(), "`NAME` of the limit's algorithm")
 	flags.Uint32Var(&o.burst, "burst", 0, "`UNITS` of the limit that may pass at once (token_bucket) or wait (leaky_bucket)")
 	flags.BoolVar(&o.sweep, "sweep", false, "show how many keys each limit would deny with other numbers of requests")
+	flags.BoolVar(&o.advise, "advise", false, "show what is wrong with the limits, and the lines that would mend it")
 	flags.DurationVar(&o.reorder, "reorder", replay.DefaultReorder, "longest `TIME` by which lines may be out of order")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text, json or html")
 	flags.StringVar(&o.out, "out", "", "write the report to this `FILE`, not to standard output")
@@ -176,7 +179,7 @@ func parseThresholds(texts []string, about replay.Measured) ([]*replay.Threshold
 
 // options returns the limit or the rules to replay.
 func (o *replayOptions) options() (replay.Options, error) {
-	options := replay.Options{Reorder: o.reorder, Sweep: o.sweep}
+	options := replay.Options{Reorder: o.reorder, Sweep: o.sweep, Advise: o.advise}
 	if len(o.rules) > 0 {
 		table, err := rulefile.Load(o.rules...)
 		options.Rules = table
@@ -186,7 +189,14 @@ func (o *replayOptions) options() (replay.Options, error) {
 	if err != nil {
 		return options, err
 	}
-	options.Limit, err = replay.ParseLimit(o.limit, algorithm, o.burst)
+	if options.Limit, err = replay.ParseLimit(o.limit, algorithm, o.burst); err != nil || !o.advise {
+		return options, err
+	}
+	text := options.Limit.RuleText()
+	if text == "" {
+		return options, cli.Usage("--advise: rules cannot count by the user of a log", "count by another field, or leave out --advise")
+	}
+	options.AdviseBy, err = rulefile.Parse(rulefile.Source{Data: []byte(text)})
 	return options, err
 }
 

@@ -1,4 +1,5 @@
-// Package whatif computes from the takes of a replay what other limits would do: a [Sweep] finds for
-// one limit which numbers would deny how many keys, and a [Difference] finds which keys two sets of
-// rules deny differently.
+// Package whatif decides takes under other limits than those in force. [Columns] is a store that decides
+// each call under several limits at once, for the comparison of algorithms. A [Sweep] finds for one
+// limit which numbers would deny how many keys. [Differences] finds which keys two sets of rules deny
+// differently.
 package whatif

@@ -1,4 +1,4 @@
-package replay
+package whatif
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 type group = transaction.Plan[uint32]
 
 // plan builds the groups of a call in which takes borrow from other limits.
-func (s *states) plan(call *stint.Call) error {
+func (s *Columns) plan(call *stint.Call) error {
 	s.groups = s.groups[:0]
 	for take := range transaction.Groups(call) {
 		n := len(s.groups)
@@ -26,17 +26,17 @@ func (s *states) plan(call *stint.Call) error {
 }
 
 // decideGroups decides in one column a call in which takes borrow from other limits.
-func (s *states) decideGroups(call *stint.Call, column int) {
+func (s *Columns) decideGroups(call *stint.Call, column int) {
 	for n := range s.groups {
 		g := &s.groups[n]
 		for i := range g.Parts {
 			p := &g.Parts[i]
-			p.Set(s.of[p.Name].limits[column], s.stored.of(p.Name)[column], call.At)
+			p.Set(s.of[p.Name].Limits[column], s.stored.Of(p.Name)[column], call.At)
 		}
 		g.Decide()
 		for i := range g.Parts {
 			p := &g.Parts[i]
-			s.stored.of(p.Name)[column] = p.Record.State
+			s.stored.Of(p.Name)[column] = p.Record.State
 		}
 		for i, n := range g.Takes() {
 			s.answerPart(call, i, column, &g.Parts[n])
@@ -46,7 +46,7 @@ func (s *states) decideGroups(call *stint.Call, column int) {
 
 // answerPart answers the takes of a part. Only the first take delays the request and makes a
 // reservation.
-func (s *states) answerPart(call *stint.Call, take, column int, p *transaction.Part[uint32]) {
+func (s *Columns) answerPart(call *stint.Call, take, column int, p *transaction.Part[uint32]) {
 	if p.Take != &call.Takes[take] {
 		s.note(call, take, column, p.Result)
 		return

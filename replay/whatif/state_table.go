@@ -1,11 +1,11 @@
-package replay
+package whatif
 
 import "stint"
 
-// stateTable stores the states of keys, which are small numbers from 0: for each key one state in
+// StateTable stores the states of keys, which are small numbers from 0: for each key one state in
 // every column. A state takes 24 bytes and never moves. The logs that some states refer to are much
 // larger; they are freed once they no longer matter.
-type stateTable struct {
+type StateTable struct {
 	columns int
 	chunks  [][]stint.State
 	keys    int
@@ -13,30 +13,39 @@ type stateTable struct {
 	next    int      // index in logged of the next key to check
 }
 
+// NewStateTable returns a table without keys.
+func NewStateTable(columns int) StateTable { return StateTable{columns: columns} }
+
+// Len returns the number of keys.
+func (s *StateTable) Len() int { return s.keys }
+
+// Logs returns the number of keys with a log.
+func (s *StateTable) Logs() int { return len(s.logged) }
+
 // chunkKeys is the number of keys for which memory is allocated at once.
 const chunkKeys = 1 << 12
 
-// add allocates the states of the next key.
-func (s *stateTable) add() {
+// Add allocates the states of the next key.
+func (s *StateTable) Add() {
 	if s.keys%chunkKeys == 0 {
 		s.chunks = append(s.chunks, make([]stint.State, chunkKeys*s.columns))
 	}
 	s.keys++
 }
 
-// of returns the states of a key.
-func (s *stateTable) of(key uint32) []stint.State {
+// Of returns the states of a key.
+func (s *StateTable) Of(key uint32) []stint.State {
 	from := int(key%chunkKeys) * s.columns
 	return s.chunks[key/chunkKeys][from : from+s.columns]
 }
 
-// gained records that a key got its first log.
-func (s *stateTable) gained(key uint32) { s.logged = append(s.logged, key) }
+// Gained records that a key got its first log.
+func (s *StateTable) Gained(key uint32) { s.logged = append(s.logged, key) }
 
-// forget checks two of the keys with logs, in turn, and frees the logs that are equivalent to
+// Forget checks two of the keys with logs, in turn, and frees the logs that are equivalent to
 // unused ones. It is called once for each decided key, so it checks keys twice as fast as new ones
 // can appear.
-func (s *stateTable) forget(at stint.Instant, limits func(key uint32) []*stint.Limit) {
+func (s *StateTable) Forget(at stint.Instant, limits func(key uint32) []*stint.Limit) {
 	for range 2 {
 		if s.next >= len(s.logged) {
 			s.next = 0
@@ -45,13 +54,13 @@ func (s *stateTable) forget(at stint.Instant, limits func(key uint32) []*stint.L
 			return
 		}
 		key := s.logged[s.next]
-		states := s.of(key)
+		states := s.Of(key)
 		for i, limit := range limits(key) {
 			if states[i].Log != nil && limit.Untouched(&states[i], at) {
 				states[i] = stint.State{}
 			}
 		}
-		if hasLog(states) {
+		if HasLog(states) {
 			s.next++
 			continue
 		}
@@ -60,7 +69,8 @@ func (s *stateTable) forget(at stint.Instant, limits func(key uint32) []*stint.L
 	}
 }
 
-func hasLog(states []stint.State) bool {
+// HasLog reports whether one of the states has a log.
+func HasLog(states []stint.State) bool {
 	for i := range states {
 		if states[i].Log != nil {
 			return true

@@ -1,4 +1,4 @@
-package replay
+package whatif
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/rule/rulefile"
 	"stint/store/storetest/model"
 )
 
@@ -18,35 +19,39 @@ import (
 type columnsAsModel struct {
 	*testing.T
 	*rand.Rand
-	states *states
+	states *Columns
 	models []model.Store
 	keys   []stint.Key
-	kinds  []*kind // limit of each key
+	kinds  []*Kind // limit of each key
 	at     stint.Instant
 }
 
-// TestStatesAsModel compares every decision in the first column, and every verdict in the others,
+// TestColumnsAsModel compares every decision in the first column, and every verdict in the others,
 // with those of storetest.Model.
-func TestStatesAsModel(t *testing.T) {
+func TestColumnsAsModel(t *testing.T) {
 	const columns, calls = 3, 300
 	r := rand.New(rand.NewPCG(20, 26))
-	answers := parseRules(t, `
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(`
 domain: api
 descriptors:
   - key: user
     rate_limit: {unit: hour, requests_per_unit: 5, count: responses, statuses: [401]}
-`).Rules()[0].Answers
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := table.Rules()[0].Answers
 	for round := range 60 {
-		c := &columnsAsModel{T: t, Rand: r, states: newStates(columns), models: make([]model.Store, columns), at: 1_800_000_000_000_000}
+		c := &columnsAsModel{T: t, Rand: r, states: NewColumns(columns), models: make([]model.Store, columns), at: 1_800_000_000_000_000}
 		for i := range 6 {
-			k := &kind{}
+			k := &Kind{}
 			if i%3 == 1 {
-				k.answers = answers
+				k.Answers = answers
 			}
 			for column := range columns {
-				k.limits = append(k.limits, stint.MustLimit(c.spec(column == 0, k.answers != nil)))
+				k.Limits = append(k.Limits, stint.MustLimit(c.spec(column == 0, k.Answers != nil)))
 			}
-			c.states.kinds[k.limits[0]] = k
+			c.states.kinds[k.Limits[0]] = k
 			c.kinds = append(c.kinds, k)
 			c.keys = append(c.keys, stint.Key(fmt.Sprint("key", i)))
 		}
@@ -82,7 +87,7 @@ func (c *columnsAsModel) spec(first, counts bool) stint.Spec {
 // take returns a random take of a key.
 func (c *columnsAsModel) take(key int) stint.Take {
 	costs := []uint32{0, 1, 1, 1, 2, 3, 9}
-	return stint.Take{Key: c.keys[key], Limit: c.kinds[key].limits[0], Cost: costs[c.IntN(len(costs))]}
+	return stint.Take{Key: c.keys[key], Limit: c.kinds[key].Limits[0], Cost: costs[c.IntN(len(costs))]}
 }
 
 // next returns a random call of keys 0 to 2, which may repeat; key 0 may borrow from 3 to 5.
@@ -132,7 +137,7 @@ func (c *columnsAsModel) step() bool {
 	}
 	for column := range results {
 		for i := range call.Takes {
-			if denied := c.states.denied[i]>>column&1 != 0; denied == results[column][i].Allowed {
+			if denied := c.states.Denied[i]>>column&1 != 0; denied == results[column][i].Allowed {
 				c.Errorf("column %d, take %d of %+v: denied %v", column, i, call.Takes, denied)
 				ok = false
 			}
@@ -158,7 +163,7 @@ func (c *columnsAsModel) model(column int, call stint.Call) []stint.Decision {
 	takes := make([]stint.Take, len(call.Takes))
 	for i, t := range call.Takes {
 		takes[i] = t
-		takes[i].Limit = c.states.kinds[t.Limit].limits[column]
+		takes[i].Limit = c.states.kinds[t.Limit].Limits[column]
 	}
 	call.Takes, call.Results = takes, nil
 	if err := c.models[column].Decide(c.Context(), &call); err != nil {
@@ -169,7 +174,7 @@ func (c *columnsAsModel) model(column int, call stint.Call) []stint.Decision {
 
 // settle settles all reservations, with a random status in each column.
 func (c *columnsAsModel) settle(takes []stint.Take, results [][]stint.Decision) {
-	statuses := [maxColumns]int{}
+	statuses := [MaxColumns]int{}
 	for column := range results {
 		statuses[column] = []int{200, 401}[c.IntN(2)]
 		passed := true
@@ -182,7 +187,7 @@ func (c *columnsAsModel) settle(takes []stint.Take, results [][]stint.Decision) 
 			if column > 0 && !t.Independent {
 				t.Cost = sum(takes, i)
 			}
-			if c.states.kinds[t.Limit].answers == nil || t.Cost == 0 || !d.Allowed || !t.Independent && !passed {
+			if c.states.kinds[t.Limit].Answers == nil || t.Cost == 0 || !d.Allowed || !t.Independent && !passed {
 				continue
 			}
 			t.Op, t.Undo, t.Independent = stint.Refund, &d, true
@@ -199,7 +204,7 @@ func (c *columnsAsModel) settle(takes []stint.Take, results [][]stint.Decision) 
 			c.Errorf("%+v\nanswered %+v, %v\nwant     %+v", after.Takes, after.Results, err, want)
 		}
 	}
-	c.states.settle(c.at, &statuses)
+	c.states.Settle(c.at, &statuses)
 }
 
 // sum returns the cost of all takes of the same key, for the first of them.
@@ -227,8 +232,8 @@ func TestStatesErrors(t *testing.T) {
 		"a reset after asks":    {take(stint.Ask), take(stint.Reset)},
 		"an ask after a refund": {undone, take(stint.Ask)},
 	} {
-		s := newStates(1)
-		s.kinds[limit] = &kind{limits: []*stint.Limit{limit}}
+		s := NewColumns(1)
+		s.kinds[limit] = &Kind{Limits: []*stint.Limit{limit}}
 		if err := s.Decide(context.Background(), &stint.Call{At: 1, Takes: takes}); !errors.Is(err, errOps) {
 			t.Errorf("%s: %v", name, err)
 		}

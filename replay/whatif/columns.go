@@ -1,4 +1,4 @@
-package replay
+package whatif
 
 import (
 	"context"
@@ -11,38 +11,44 @@ import (
 	"stint/rule"
 )
 
-// states is the store of a replay by rules. It decides each call in several columns with one
-// look-up of each key: in the first column by the rules as written, which the caller sees, and in
+// MaxColumns is the maximum number of columns: the five algorithms, and the limits as written.
+const MaxColumns = 6
+
+// Written is the column of the rules as written.
+const Written = 0
+
+// Columns is the store of a replay by rules. It decides each call in several columns with one
+// look-up of each key: in the column Written by the rules as written, which the caller sees, and in
 // the others by each limit under another algorithm. A Settle or Refund of the caller applies only
-// to the first column; in the others, reservations are kept until the method settle is called.
-// states is used by one goroutine.
-type states struct {
+// to the first column; in the others, reservations are kept until the method Settle is called.
+// Columns is used by one goroutine.
+type Columns struct {
 	names  *text.Interner
-	kinds  map[*stint.Limit]*kind
-	of     []*kind // limit of each key
-	stored stateTable
+	kinds  map[*stint.Limit]*Kind
+	of     []*Kind // limit of each key
+	stored StateTable
 
 	// For each take of the current call:
-	ids     []uint32
-	first   []int    // the first take of the same key; a take with Independent set is always its own first
-	costs   []uint64 // for each first take, the cost of all takes of its key, without sources of borrowing
-	logged  []bool   // whether the key had a log before the call
-	last    int      // the last first take with a cost and without Independent
-	primary []int    // the takes that are not sources of borrowing
-	groups  []group  // set if some takes borrow
+	ids    []uint32
+	first  []int    // the first take of the same key; a take with Independent set is always its own first
+	costs  []uint64 // for each first take, the cost of all takes of its key, without sources of borrowing
+	logged []bool   // whether the key had a log before the call
+	last   int      // the last first take with a cost and without Independent
+	groups []group  // set if some takes borrow
 
-	// denied has for each take of the last call one bit for each column that denied it; delay is
-	// the longest delay in each column.
-	denied   []uint8
-	delay    [maxColumns]time.Duration
+	// Primary are the takes of the last call that are not sources of borrowing. Denied has for each
+	// take one bit for each column that denied it; Delay is the longest delay in each column.
+	Primary  []int
+	Denied   []uint8
+	Delay    [MaxColumns]time.Duration
 	reserved []reservation
 }
 
-// kind is a limit in all columns.
-type kind struct {
-	limits  []*stint.Limit // one for each column
-	answers *rule.Answers
-	shadow  bool
+// Kind is a limit in all columns.
+type Kind struct {
+	Limits  []*stint.Limit // one for each column
+	Answers *rule.Answers  // what the limit charges; nil: every request
+	Shadow  bool           // it delays nobody
 }
 
 // reservation is a take of a limit that counts responses, in a column other than the first.
@@ -53,16 +59,20 @@ type reservation struct {
 	decision stint.Decision
 }
 
-var _ stint.Store = (*states)(nil)
+var _ stint.Store = (*Columns)(nil)
 
-func newStates(columns int) *states {
-	return &states{names: text.NewInterner(), kinds: map[*stint.Limit]*kind{}, stored: stateTable{columns: columns}}
+// NewColumns returns a store with a number of columns.
+func NewColumns(columns int) *Columns {
+	return &Columns{names: text.NewInterner(), kinds: map[*stint.Limit]*Kind{}, stored: NewStateTable(columns)}
 }
 
-var errOps = errors.New("replay: its store supports only Ask, Settle, Refund, and Force of penalties")
+// Set sets what a limit is in all columns. A limit without it is the same in all.
+func (s *Columns) Set(limit *stint.Limit, k *Kind) { s.kinds[limit] = k }
+
+var errOps = errors.New("whatif: Columns supports only Ask, Settle, Refund, and Force of penalties")
 
 // Decide decides the call in every column. The results are those of the first column.
-func (s *states) Decide(_ context.Context, call *stint.Call) error {
+func (s *Columns) Decide(_ context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
@@ -73,7 +83,7 @@ func (s *states) Decide(_ context.Context, call *stint.Call) error {
 	if err := s.gather(call.Takes); err != nil {
 		return err
 	}
-	borrows := len(s.primary) < len(call.Takes)
+	borrows := len(s.Primary) < len(call.Takes)
 	if borrows {
 		if err := s.plan(call); err != nil {
 			return err
@@ -87,20 +97,20 @@ func (s *states) Decide(_ context.Context, call *stint.Call) error {
 		}
 	}
 	for i, id := range s.ids {
-		if !s.logged[i] && !slices.Contains(s.ids[:i], id) && hasLog(s.stored.of(id)) {
-			s.stored.gained(id)
+		if !s.logged[i] && !slices.Contains(s.ids[:i], id) && HasLog(s.stored.Of(id)) {
+			s.stored.Gained(id)
 		}
-		s.stored.forget(call.At, s.limitsOf)
+		s.stored.Forget(call.At, s.limitsOf)
 	}
 	return nil
 }
 
 // end executes a call of Refunds and Settles, or one that counts denied tries of penalties.
-func (s *states) end(call *stint.Call) error {
+func (s *Columns) end(call *stint.Call) error {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		id := s.id(t)
-		limit, st := s.of[id].limits[ruleColumn], &s.stored.of(id)[ruleColumn]
+		limit, st := s.of[id].Limits[Written], &s.stored.Of(id)[Written]
 		penalty := limit.Algorithm() == stint.Penalty
 		switch {
 		case t.Op == stint.Refund:
@@ -120,9 +130,9 @@ func (s *states) end(call *stint.Call) error {
 
 // gather finds the keys of the takes, and adds the costs of all takes of a key to the first one.
 // Takes with Independent set are decided separately.
-func (s *states) gather(takes []stint.Take) error {
-	s.ids, s.first, s.costs, s.logged, s.primary = s.ids[:0], s.first[:0], s.costs[:0], s.logged[:0], s.primary[:0]
-	s.denied, s.delay, s.reserved = s.denied[:0], [maxColumns]time.Duration{}, s.reserved[:0]
+func (s *Columns) gather(takes []stint.Take) error {
+	s.ids, s.first, s.costs, s.logged, s.Primary = s.ids[:0], s.first[:0], s.costs[:0], s.logged[:0], s.Primary[:0]
+	s.Denied, s.Delay, s.reserved = s.Denied[:0], [MaxColumns]time.Duration{}, s.reserved[:0]
 	s.last = -1
 	sources := 0 // number of following takes that are sources
 	for i := range takes {
@@ -141,13 +151,13 @@ func (s *states) gather(takes []stint.Take) error {
 			}
 		}
 		s.ids, s.first = append(s.ids, id), append(s.first, first)
-		s.costs, s.denied = append(s.costs, 0), append(s.denied, 0)
-		s.logged = append(s.logged, hasLog(s.stored.of(id)))
+		s.costs, s.Denied = append(s.costs, 0), append(s.Denied, 0)
+		s.logged = append(s.logged, HasLog(s.stored.Of(id)))
 		if sources > 0 {
 			sources--
 			continue
 		}
-		s.primary = append(s.primary, i)
+		s.Primary = append(s.Primary, i)
 		s.costs[first] += uint64(t.Cost)
 		if !t.Independent && t.Cost > 0 {
 			s.last = max(s.last, first)
@@ -158,16 +168,16 @@ func (s *states) gather(takes []stint.Take) error {
 }
 
 // id returns the number of a take's key; it allocates the states of a new key.
-func (s *states) id(t *stint.Take) uint32 {
+func (s *Columns) id(t *stint.Take) uint32 {
 	id := s.names.NumberOf(string(t.Key))
 	if int(id) == len(s.of) {
 		k := s.kinds[t.Limit]
 		if k == nil { // not the limit of a rule, but one of the limiter itself
-			k = &kind{limits: slices.Repeat([]*stint.Limit{t.Limit}, s.stored.columns)}
+			k = &Kind{Limits: slices.Repeat([]*stint.Limit{t.Limit}, s.stored.columns)}
 			s.kinds[t.Limit] = k
 		}
 		s.of = append(s.of, k)
-		s.stored.add()
+		s.stored.Add()
 	}
 	return id
 }
@@ -175,11 +185,11 @@ func (s *states) id(t *stint.Take) uint32 {
 // decide decides the call in one column. Takes without Independent pass together or are not
 // charged. All but the last are first only tested; if they would pass, the last is taken
 // immediately, which completes most calls.
-func (s *states) decide(call *stint.Call, column int) {
+func (s *Columns) decide(call *stint.Call, column int) {
 	pass, taken := true, -1
 	for i := range call.Takes {
 		k, st := s.at(i, column)
-		limit := k.limits[column]
+		limit := k.Limits[column]
 		switch {
 		case call.Takes[i].Independent:
 			d := limit.Take(st, call.At, s.costs[i])
@@ -199,8 +209,8 @@ func (s *states) decide(call *stint.Call, column int) {
 	}
 	for i := range call.Takes {
 		k, st := s.at(i, column)
-		limit := k.limits[column]
-		switch denied := s.denied[i]>>column&1 != 0; {
+		limit := k.Limits[column]
+		switch denied := s.Denied[i]>>column&1 != 0; {
 		case call.Takes[i].Independent || i == taken:
 		case s.first[i] != i:
 			s.copyAnswer(call, i, column)
@@ -214,63 +224,63 @@ func (s *states) decide(call *stint.Call, column int) {
 }
 
 // reserve records a take that settle may have to give back.
-func (s *states) reserve(k *kind, take, column int, d *stint.Decision) {
-	if k.answers != nil && column != ruleColumn && d.Allowed {
+func (s *Columns) reserve(k *Kind, take, column int, d *stint.Decision) {
+	if k.Answers != nil && column != Written && d.Allowed {
 		s.keep(take, column, d)
 	}
 }
 
-func (s *states) keep(take, column int, d *stint.Decision) {
+func (s *Columns) keep(take, column int, d *stint.Decision) {
 	if cost := s.costs[take]; cost > 0 {
 		s.reserved = append(s.reserved, reservation{column, s.ids[take], cost, *d})
 	}
 }
 
-// settle gives back the reservations, in all columns but the first, for which the limit does not
+// Settle gives back the reservations, in all columns but the first, for which the limit does not
 // charge the status of the answer. statuses are the statuses in each column.
-func (s *states) settle(at stint.Instant, statuses *[maxColumns]int) {
+func (s *Columns) Settle(at stint.Instant, statuses *[MaxColumns]int) {
 	for i := range s.reserved {
 		r := &s.reserved[i]
-		if k := s.of[r.id]; !k.answers.Charges(statuses[r.column]) {
-			k.limits[r.column].Refund(&s.stored.of(r.id)[r.column], at, r.cost, &r.decision)
+		if k := s.of[r.id]; !k.Answers.Charges(statuses[r.column]) {
+			k.Limits[r.column].Refund(&s.stored.Of(r.id)[r.column], at, r.cost, &r.decision)
 		}
 	}
 	s.reserved = s.reserved[:0]
 }
 
 // at returns the limit of a take, and its state in a column.
-func (s *states) at(take, column int) (*kind, *stint.State) {
+func (s *Columns) at(take, column int) (*Kind, *stint.State) {
 	id := s.ids[take]
-	return s.of[id], &s.stored.of(id)[column]
+	return s.of[id], &s.stored.Of(id)[column]
 }
 
 // answer stores the decision about a take and its delay.
-func (s *states) answer(call *stint.Call, take, column int, d stint.Decision) {
-	if d.Delay > s.delay[column] && !s.of[s.ids[take]].shadow {
-		s.delay[column] = d.Delay
+func (s *Columns) answer(call *stint.Call, take, column int, d stint.Decision) {
+	if d.Delay > s.Delay[column] && !s.of[s.ids[take]].Shadow {
+		s.Delay[column] = d.Delay
 	}
 	s.note(call, take, column, d)
 }
 
 // note stores the decision about a take.
-func (s *states) note(call *stint.Call, take, column int, d stint.Decision) {
+func (s *Columns) note(call *stint.Call, take, column int, d stint.Decision) {
 	if d.Allowed {
-		s.denied[take] &^= 1 << column
+		s.Denied[take] &^= 1 << column
 	} else {
-		s.denied[take] |= 1 << column
+		s.Denied[take] |= 1 << column
 	}
-	if column == ruleColumn {
+	if column == Written {
 		call.Results[take] = d
 	}
 }
 
 // copyAnswer copies the decision from the first take of the same key.
-func (s *states) copyAnswer(call *stint.Call, take, column int) {
+func (s *Columns) copyAnswer(call *stint.Call, take, column int) {
 	first := s.first[take]
-	s.denied[take] = s.denied[take]&^(1<<column) | s.denied[first]&(1<<column)
-	if column == ruleColumn {
+	s.Denied[take] = s.Denied[take]&^(1<<column) | s.Denied[first]&(1<<column)
+	if column == Written {
 		call.Results[take] = call.Results[first]
 	}
 }
 
-func (s *states) limitsOf(key uint32) []*stint.Limit { return s.of[key].limits }
+func (s *Columns) limitsOf(key uint32) []*stint.Limit { return s.of[key].Limits }
