@@ -8,6 +8,7 @@
 //	stint inspect   show how much a key has used
 //	stint why       explain what a client would get, and what would change it
 //	stint top       show live which rules deny, and whom
+//	stint advise    show what is wrong with the rules, and what mends it
 //	stint reset     reset the counts of a key
 //	stint limits    show the current limits
 //	stint health    report whether a service is ready

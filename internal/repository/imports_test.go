@@ -115,7 +115,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"cmd/stint/cli"},
-		[]string{"app/settings", "cmd/stint/top", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
+		[]string{"app/settings", "cmd/stint/top", "facts/advice", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
 		"a command over the admin API asks a service; alone it can only verify a file of records",
 	},
 	{
@@ -234,7 +234,7 @@ var layers = []layer{
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{
-		[]string{"facts"},
+		[]string{"facts", "facts/*"},
 		[]string{".", "rule", "limiter", "internal/..."},
 		"facts observe what limiter decided, like telemetry",
 	},
@@ -259,7 +259,7 @@ var layers = []layer{
 		"a log is written, bounded and read without knowing who denies",
 	},
 	{
-		[]string{"facts"},
+		[]string{"facts", "facts/*"},
 		[]string{".", "facts/*", "rule", "rule/catalog", "rule/catalog/catalogtest", "limiter", "internal/..."},
 		"facts come from verdicts; who shows them, and how nodes exchange them, they do not know",
 	},
@@ -314,6 +314,11 @@ var layers = []layer{
 		"a protocol is a thin skin around limiter; app joins it with the others",
 	},
 	{
+		[]string{"facts/advice"},
+		[]string{".", "facts", "rule", "internal/..."},
+		"advice follows from facts and rules alone",
+	},
+	{
 		[]string{"replay/accesslog"},
 		[]string{".", "internal/..."},
 		"a line of a log is read without knowing what it is for",
@@ -325,7 +330,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"replay"},
-		[]string{".", "replay/accesslog", "replay/whatif", "rule", "limiter", "store/memory", "internal/..."},
+		[]string{".", "replay/accesslog", "replay/whatif", "facts", "facts/advice", "rule", "limiter", "store/memory", "internal/..."},
 		"a replay decides as the service does, in memory",
 	},
 	{

@@ -54,6 +54,7 @@ func limitCommands() []Command {
 				keyText + "  stint reset --domain api user=42\n" + adminTextFor(access.Support),
 		},
 		whyCommand(), topCommand(),
+		adviseCommand(),
 		{
 			Name: "limits", Args: "[flags]", Summary: "show the current limits", Run: runLimits, Flags: adminFlagsText("limits"),
 			Text: "Shows the current limits of a service, by domain.\n" + adminTextFor(access.Read),
