@@ -34,8 +34,9 @@ func (a *adviser) observe(at stint.Instant, v *limiter.Verdict) error {
 	if a.facts == nil {
 		var err error
 		a.facts, err = facts.New(facts.Options{
-			Now:  func() time.Time { return a.now },
-			Read: func() facts.Node { return facts.Node{Decided: a.decided} },
+			Secret: []byte("replay"), // the same log has the same sample of keys, and the same advice
+			Now:    func() time.Time { return a.now },
+			Read:   func() facts.Node { return facts.Node{Decided: a.decided} },
 		})
 		if err != nil {
 			return err

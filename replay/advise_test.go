@@ -48,9 +48,9 @@ func steady(hours, clients, most, greedy, wants int) *made {
 		for who := range clients {
 			n := most/2 + r.IntN(most/2+1)
 			switch {
-			case who < greedy:
+			case who < greedy && (minute+who)%3 == 0:
 				n = wants
-			case (minute+who)%20 != 0: // most are away
+			case who < greedy || (minute+who)%20 != 0: // most are away
 				continue
 			}
 			for range n {
@@ -151,7 +151,7 @@ var traces = map[string]struct {
 	says      string
 }{
 	"too tight":        {"20/min by ip", stint.FixedWindow, 0, func() *made { return steady(3, 200, 14, 20, 27) }, advice.TooTight, 0.09, 0.11, "10.0 % of its keys, and half of these ask for 1.3 times the limit"},
-	"too tight bucket": {"20/min by ip", stint.TokenBucket, 20, func() *made { return steady(3, 200, 14, 20, 24) }, advice.TooTight, 0.09, 0.11, "of its keys, and "},
+	"too tight bucket": {"20/min by ip", stint.TokenBucket, 20, func() *made { return steady(3, 200, 14, 20, 45) }, advice.TooTight, 0.09, 0.11, "of its keys, and "},
 	"too loose":        {"1000/min by ip", stint.FixedWindow, 0, func() *made { return quiet(8) }, advice.TooLoose, 190, 210, "for 7 days its limit was"},
 	"edge bursts":      {"30/min by ip", stint.FixedWindow, 0, sessions, advice.EdgeBursts, 0.9, 1, "fall in the first or last tenth of 1m"},
 	"burst too small":  {"60/min by ip", stint.TokenBucket, 5, pages, advice.BurstTooSmall, 0.9, 1, "within a second of the start of a burst"},
@@ -208,7 +208,11 @@ func TestAdviceMends(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, opts := range []Options{{Limit: limit}, {Rules: parseRules(t, limit.RuleText())}} {
-				lines := advised(t, opts, c.trace())[0].YAML
+				given := advised(t, opts, c.trace())
+				if len(given) == 0 {
+					t.Fatal("there is no advice")
+				}
+				lines := given[0].YAML
 				if !strings.Contains(lines, "http:") { // of a rule, without the rest of its file
 					_, http, _ := strings.Cut(limit.RuleText(), "http:")
 					lines += "http:" + http
@@ -218,5 +222,65 @@ func TestAdviceMends(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAdviceIsShown: in the text, the JSON and the page.
+func TestAdviceIsShown(t *testing.T) {
+	limit := testLimit(t, "20/min by ip")
+	opts := Options{Limit: limit, AdviseBy: parseRules(t, limit.RuleText()), Advise: true, Reorder: DefaultReorder, Algorithms: []stint.Algorithm{}}
+	report, err := Run(context.Background(), opts, []accesslog.Input{traces["too tight"].trace().input()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, json, page strings.Builder
+	for err := range map[error]bool{report.WriteText(&text): true, report.WriteJSON(&json): true, report.WriteHTML(&page): true} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	const command = `stint replay --limit "28/1m by ip" --algorithm fixed_window access.log`
+	for _, want := range []string{"20/min by ip is too tight: ", "  Change it to:\n    domain: log\n", "See what the change does to an access log:\n    " + command} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text has no %q:\n%s", want, text.String())
+		}
+	}
+	for _, want := range []string{`"cause": "too_tight"`, `"at_least": false`, `"yaml": "domain: log\n`, `"candidate": ""`} {
+		if !strings.Contains(json.String(), want) {
+			t.Errorf("the JSON has no %s:\n%s", want, json.String())
+		}
+	}
+	for _, want := range []string{"<h2>Advice</h2>\n<p>20/min by ip is too tight: ", "<pre>domain: log\n"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	report.Advice = []advice.Advice{}
+	page.Reset()
+	if err := report.WriteHTML(&page); err != nil || !strings.Contains(page.String(), "<h2>Advice</h2>\n<p>No advice: ") {
+		t.Errorf("%v: the page does not say that there is no advice", err)
+	}
+}
+
+// TestRuleText: each limit as a rule decides a log as the limit does.
+func TestRuleText(t *testing.T) {
+	for text, algorithm := range map[string]stint.Algorithm{
+		"5/min by ip": stint.FixedWindow, "5/15m by ip+method": stint.SlidingLog, "100/h by method": stint.TokenBucket, "20/min by agent": stint.SlidingWindow,
+		"500/d": stint.FixedWindow, "3/s by ip+agent": stint.LeakyBucket,
+	} {
+		limit, err := ParseLimit(text, algorithm, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := func(opts Options) RuleCount {
+			opts.Reorder, opts.Algorithms = DefaultReorder, []stint.Algorithm{}
+			return replayFile(t, "testdata/apache_access.log.gz", opts).Rules[0]
+		}
+		if own, ruled := counts(Options{Limit: limit}), counts(Options{Rules: parseRules(t, limit.RuleText())}); own != ruled || own.Denied == 0 {
+			t.Errorf("%s: %+v as a limit, %+v as a rule", text, own, ruled)
+		}
+	}
+	if text := testLimit(t, "5/min by user").RuleText(); text != "" {
+		t.Errorf("rules cannot count by the user of a log: %s", text)
 	}
 }

@@ -97,8 +97,8 @@ type Input struct {
 	// limits.
 	Unbiased bool
 
-	// Command returns the command of an advice for a limit that is not in a rule file; nil: they are
-	// in rule files. HTTP are the lines of its http section.
+	// Command is set if the only rule stands for a limit that is in no rule file. It returns the command
+	// that replays other numbers of it. HTTP are the lines of the http section of that rule.
 	Command func(spec stint.Spec) string
 	HTTP    string
 }
@@ -114,7 +114,10 @@ func Of(in Input) []Advice {
 		}
 		s := &study{in: &in, facts: f, rule: r, spec: r.Limit.Spec()}
 		if a := s.first(); a != nil {
-			a.Domain, a.Rule, a.File, a.Line = r.Domain, r.Name, r.File, r.Line
+			a.Domain, a.Rule = r.Domain, r.Name
+			if in.Command == nil {
+				a.File, a.Line = r.File, r.Line
+			}
 			all = append(all, *a)
 		}
 	}

@@ -339,7 +339,7 @@ func TestWrite(t *testing.T) {
 	var b strings.Builder
 	Write(&b, []Advice{{Text: "one is wrong.", YAML: "a\nb\n"}, {Text: "two is wrong.", Candidate: "c\n", Command: "d"}}, 80)
 	want := "one is wrong.\n\n  Change it to:\n    a\n    b\n\ntwo is wrong.\n\n  Or try it beside the limit in force, where it denies nobody:\n    c\n\n" +
-		"  See what it does to an access log, with these lines in the rules:\n    d\n"
+		"  See what the change does to an access log:\n    d\n"
 	if b.String() != want {
 		t.Errorf("%q", b.String())
 	}

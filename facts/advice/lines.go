@@ -18,25 +18,19 @@ import (
 func (s *study) advice(cause Cause, number float64, format string, args ...any) *Advice {
 	a := &Advice{Cause: cause, Number: number, AtLeast: s.biased(), Text: s.rule.Name + " " + fmt.Sprintf(format, args...) + "."}
 	if domain := s.in.Table.Domain(s.rule.Domain); s.in.Command == nil && domain != nil && domain.HasHTTP() {
-		a.Command = "stint replay --rules " + s.file() + " access.log"
+		a.Command = "stint replay --rules " + s.rule.File + " access.log"
 	}
 	return a
-}
-
-func (s *study) file() string {
-	if s.rule.File == "" {
-		return "rules.yaml"
-	}
-	return s.rule.File
 }
 
 // numbers adds the lines for other numbers or another algorithm.
 func (s *study) numbers(a *Advice, spec stint.Spec) {
 	a.YAML = s.place(s.rule.Path, spec, nil)
-	a.Candidate = s.place(s.rule.Path, plain(&s.spec), &spec)
-	if s.in.Command != nil {
+	if s.in.Command != nil { // there is no service that could try it
 		a.Command = s.in.Command(spec)
+		return
 	}
+	a.Candidate = s.place(s.rule.Path, plain(&s.spec), &spec)
 }
 
 // key is another key of a rule: its path, and the actions that make it.
@@ -137,14 +131,14 @@ func (s *study) keyed(a *Advice, k key) {
 		a.YAML += "http:\n  rate_limits:\n    - actions: [" + strings.Join(k.actions, ", ") + "]\n"
 	}
 	if s.in.Command != nil {
-		a.Command = "stint replay --rules " + s.file() + " access.log"
+		a.Command = "stint replay --rules rules.yaml access.log"
 	}
 }
 
 // place returns the lines of a rule file with the rule at a path, with a limit and a candidate.
 func (s *study) place(path []rule.Level, spec stint.Spec, candidate *stint.Spec) string {
 	var b strings.Builder
-	if s.rule.File != "" {
+	if s.in.Command == nil {
 		fmt.Fprintf(&b, "# %s:%d\n", s.rule.File, s.rule.Line)
 	}
 	fmt.Fprintf(&b, "domain: %s\n", scalar(s.rule.Domain))

@@ -24,7 +24,7 @@ func Write(w io.Writer, all []Advice, width int) {
 		text.Item(w, "", a.Text, width)
 		block(w, "Change it to:", a.YAML)
 		block(w, "Or try it beside the limit in force, where it denies nobody:", a.Candidate)
-		block(w, "See what it does to an access log, with these lines in the rules:", a.Command)
+		block(w, "See what the change does to an access log:", a.Command)
 	}
 }
 

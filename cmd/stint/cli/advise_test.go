@@ -29,7 +29,7 @@ func TestAdvise(t *testing.T) {
 	const one = `[{"rule":"api/user","text":"api/user is too tight: it denies 4 %.","yaml":"domain: api\nrest","candidate":"", "command":"stint replay --rules r.yaml access.log"}]`
 	got := advises(t, one)
 	want := "api/user is too tight: it denies 4 %.\n\n  Change it to:\n    domain: api\n    rest\n\n" +
-		"  See what it does to an access log, with these lines in the rules:\n    stint replay --rules r.yaml access.log\n"
+		"  See what the change does to an access log:\n    stint replay --rules r.yaml access.log\n"
 	if got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
