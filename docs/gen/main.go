@@ -74,9 +74,13 @@ func generate(docs string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	advised, err := replayAdvice(filepath.Join(docs, ".."))
+	if err != nil {
+		return nil, err
+	}
 	for page, texts := range map[string]map[string]string{
 		"algorithms.md": tables,
-		"replay.md":     {"report": report, "sweep": sweep},
+		"replay.md":     {"report": report, "sweep": sweep, "advice": advised},
 
 		"coming-from-envoy-ratelimit.md": {"environment": environmentTable()},
 		"check.md":                       {"findings": findingsTable()},

@@ -65,6 +65,8 @@ var decoders = map[string]string{
 	"rule/denial/template.go":            "files of the operator",
 	"server/access/access.go":            "a file of the operator",
 	"replay/accesslog/input.go":          "files of the operator",
+	"replay/whatif/sweep.go":             "bytes that it wrote itself",
+	"facts/advice/lines.go":              "rule files of the operator",
 	"fleet/quota/save.go":                "a file that this program wrote",
 	"store/memory/file.go":               "a file that this program wrote",
 	"store/memory/snapshot_load.go":      "a file that this program wrote",

@@ -234,11 +234,6 @@ var layers = []layer{
 		"the path of a request takes any store; which one it is, app decides",
 	},
 	{
-		[]string{"facts", "facts/*"},
-		[]string{".", "rule", "limiter", "internal/..."},
-		"facts observe what limiter decided, like telemetry",
-	},
-	{
 		[]string{"limiter/lookup"},
 		[]string{".", "rule", "limiter", "records", "records/apikey", "internal/..."},
 		"limiter asks an interface about clients; who joins it with a file of records knows both",
@@ -259,8 +254,8 @@ var layers = []layer{
 		"a log is written, bounded and read without knowing who denies",
 	},
 	{
-		[]string{"facts", "facts/*"},
-		[]string{".", "facts/*", "rule", "rule/catalog", "rule/catalog/catalogtest", "limiter", "internal/..."},
+		[]string{"facts"},
+		[]string{".", "facts/*", "rule", "rule/catalog", "limiter", "internal/..."},
 		"facts come from verdicts; who shows them, and how nodes exchange them, they do not know",
 	},
 	{
@@ -350,7 +345,7 @@ var layers = []layer{
 		[]string{"cmd/*", "docs/..."},
 		[]string{
 			".", "rule", "rule/*", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
-			"server/*", "httplimit", "grpclimit", "replay", "replay/accesslog", "replay/whatif", "cmd/stint/*", "pace", "pace/*", "app", "app/settings", "internal/...",
+			"server/*", "httplimit", "grpclimit", "facts/advice", "replay", "replay/accesslog", "replay/whatif", "cmd/stint/*", "pace", "pace/*", "app", "app/settings", "internal/...",
 		},
 		"nothing imports a command",
 	},

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
+	"io"
 	"time"
 
 	"stint/facts/advice"
@@ -42,17 +40,9 @@ func runAdvise(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
-		fmt.Fprintln(s.Out, strings.TrimSpace(string(body)))
-		return nil
-	}
 	var answer struct {
 		At, Since time.Time
 		Advice    []advice.Advice
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return Refuse("cannot decode the answer of the service: "+err.Error(), "use --json to print it unchanged")
-	}
-	advice.Write(s.Out, answer.Advice, HelpWidth)
-	return nil
+	return c.show(s.Out, body, &answer, func(w io.Writer) { advice.Write(w, answer.Advice, HelpWidth) })
 }
