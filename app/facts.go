@@ -157,10 +157,10 @@ func (k *knowledge) endStreams() {
 	}
 }
 
-// handler returns the handler of facts.
-func (k *knowledge) handler() http.Handler {
+// handler returns the handler of facts, and of advice about the rules of a table.
+func (k *knowledge) handler(table func() *rule.Table) http.Handler {
 	if k == nil {
 		return http.HandlerFunc(factsapi.Off)
 	}
-	return factsapi.New(factsapi.Options{Facts: k.Facts, Done: k.ended})
+	return factsapi.New(factsapi.Options{Facts: k.Facts, Table: table, Done: k.ended})
 }

@@ -18,7 +18,7 @@ func (a *App) reads() map[string]http.Handler {
 		factsapi.AlarmsPath: factsapi.NewAlarms(a.alarms.List),
 		factsapi.WhyPath:    factsapi.NewWhy(factsapi.WhyOptions{Limiter: a.limiter, Check: httpapi.ReadCheck, MaxBody: httpapi.MaxBody, Facts: log}),
 	}
-	known := a.facts.handler()
+	known := a.facts.handler(a.limiter.Table)
 	for _, path := range factsapi.Paths {
 		all[path] = known
 	}

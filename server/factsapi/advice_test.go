@@ -39,7 +39,7 @@ func ask(t *testing.T, method, path string, points ...facts.Point) *httptest.Res
 	}
 	now := time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC)
 	before := now.Add(-8 * 24 * time.Hour)
-	handler := NewAdvice(AdviceOptions{
+	handler := New(Options{
 		Facts: &known{points: points, summary: facts.Summary{At: now, Since: before, Rules: []facts.Rule{{
 			Domain: "api", Name: "api/user", Counts: facts.Counts{Allowed: 5000, Denied: 1}, Keys: 100, First: before, Last: now,
 			Peaks: facts.Peaks{Since: before, Sampled: 100, Periods: 4000, FirstPeriods: 100, P99: 0.08, P999: 0.1, KeyP99: 0.1},
@@ -60,7 +60,7 @@ func TestAdvice(t *testing.T) {
 		{facts.Point{At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Counts: facts.Counts{Denied: 1}}, 1},
 		{facts.Point{At: time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC), Counts: facts.Counts{Denied: 1}}, 0},
 	} {
-		w := ask(t, http.MethodGet, AdvicePath, c.point)
+		w := ask(t, http.MethodGet, "/v1/advice", c.point)
 		var answer AdviceAnswer
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d %v: %s", w.Code, err, w.Body)
@@ -75,10 +75,10 @@ func TestAdvice(t *testing.T) {
 }
 
 func TestAdviceRefuses(t *testing.T) {
-	if w := ask(t, http.MethodPost, AdvicePath); w.Code != http.StatusMethodNotAllowed {
+	if w := ask(t, http.MethodPost, "/v1/advice"); w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", w.Code)
 	}
-	if w := ask(t, http.MethodGet, AdvicePath+"?rule=x"); w.Code != http.StatusBadRequest {
+	if w := ask(t, http.MethodGet, "/v1/advice"+"?rule=x"); w.Code != http.StatusBadRequest {
 		t.Errorf("an unknown parameter: %d", w.Code)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"stint/facts"
 	"stint/internal/jsonbody"
 	"stint/internal/text"
+	"stint/rule"
 	"stint/server/resource"
 )
 
 // Paths are the paths of the API.
-var Paths = []string{"/v1/facts", "/v1/live"}
+var Paths = []string{"/v1/facts", "/v1/live", "/v1/advice"}
 
 // The numbers of elements of an answer.
 const (
@@ -30,6 +31,9 @@ type Options struct {
 	// Facts are served. It must not be nil.
 	Facts facts.Reader
 
+	// Table returns the rules in force, which advice is about. It must not be nil.
+	Table func() *rule.Table
+
 	// Every is the time between two frames of /v1/live. 0: a second.
 	Every time.Duration
 
@@ -46,6 +50,7 @@ func Off(w http.ResponseWriter, _ *http.Request) {
 // api handles the requests.
 type api struct {
 	facts facts.Reader
+	table func() *rule.Table
 	live  *hub
 }
 
@@ -56,13 +61,14 @@ type api struct {
 //	GET /v1/facts/history   the history of a rule: domain, rule, step (1m, 10m); a facts.History
 //	GET /v1/facts/denials   the newest lines of the log of denials: domain, rule, key, request, n
 //	GET /v1/live            server-sent events: a Frame a second
+//	GET /v1/advice          what is wrong with the rules, and the lines that would mend them
 //
 // The caller must restrict access to it, with the role read.
 func New(o Options) http.Handler {
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
-	return &api{facts: o.Facts, live: newHub(o)}
+	return &api{facts: o.Facts, table: o.Table, live: newHub(o)}
 }
 
 // ServeHTTP handles a request.
@@ -73,6 +79,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"/v1/facts/history": a.history,
 		"/v1/facts/denials": a.denials,
 		"/v1/live":          a.live.serve,
+		"/v1/advice":        a.advice,
 	}
 	handler := handlers[r.URL.Path]
 	switch {
