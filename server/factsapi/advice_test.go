@@ -82,3 +82,17 @@ func TestAdviceRefuses(t *testing.T) {
 		t.Errorf("an unknown parameter: %d", w.Code)
 	}
 }
+
+// TestNoNull: a list without elements is no null.
+func TestNoNull(t *testing.T) {
+	for path, list := range map[string]string{"/v1/facts/history": "points", "/v1/facts/keys": "keys", "/v1/facts/denials": "denials"} {
+		var answer map[string]json.RawMessage
+		if w := ask(t, http.MethodGet, path); json.Unmarshal(w.Body.Bytes(), &answer) != nil || string(answer[list]) != "[]" {
+			t.Errorf("%s: %s", path, w.Body)
+		}
+	}
+}
+
+func (k *known) Top(context.Context, facts.Of, facts.By, int) []facts.Key { return nil }
+
+func (k *known) Denials(int, func(*facts.Denial) bool) []facts.Denial { return nil }
