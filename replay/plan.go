@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 
@@ -25,7 +26,11 @@ func Plan(ctx context.Context, before, after *rule.Table, opts Options, inputs [
 			opts.Progress = func(read, total int64) { progress(read+int64(i)*total, 2*total) }
 		}
 		var err error
-		if sides[i], err = replaySide(ctx, table, opts, inputs); err != nil {
+		sides[i], err = replaySide(ctx, table, opts, inputs)
+		if unusable, ok := errors.AsType[*accesslog.InputError](err); ok && unusable.Name == "rules" {
+			unusable.Name = [2]string{"the old rules", "the new rules"}[i]
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
