@@ -58,15 +58,23 @@ func (a *adviser) advice(in advice.Input) []advice.Advice {
 		return []advice.Advice{}
 	}
 	last := a.now
-	for range 2 { // takes over the rest, and then ends the periods that are over
-		a.facts.Flush()
-		a.now = last.Add(time.Hour)
-	}
+	a.facts.Flush()
+	a.now = last.Add(a.longest()) // ends the periods that last at the end of the log
 	a.facts.Flush()
 	summary := a.facts.Summary(context.Background())
 	summary.At = last
 	in.Summary, in.Table = &summary, a.table
 	return advice.Of(in)
+}
+
+// longest returns a time in which the periods of all limits end, an hour at least.
+func (a *adviser) longest() time.Duration {
+	most := time.Hour
+	for _, r := range a.table.Rules() {
+		spec := r.Limit.Spec()
+		most = max(most, length(&spec))
+	}
+	return most
 }
 
 // limitAdviser decides by a limit, and by the same limit as a rule for the advice.

@@ -87,6 +87,32 @@ func pages() *made {
 	return m
 }
 
+// day has clients that ask evenly over twenty hours: the first thirty of two hundred 13 times, others 7 times.
+func day() *made {
+	m := new(made)
+	for who := range 200 {
+		n := 7
+		if who < 30 {
+			n = 13
+		}
+		for i := range n {
+			m.add(time.Duration(i)*20*time.Hour/time.Duration(n)+time.Duration(who)*time.Second, who, "/a")
+		}
+	}
+	return m
+}
+
+// returning has clients that ask once a minute.
+func returning() *made {
+	m := new(made)
+	for minute := range 180 {
+		for who := range 60 {
+			m.add(time.Duration(minute)*time.Minute+time.Duration(who)*time.Second, who, "/a")
+		}
+	}
+	return m
+}
+
 // onePath has many paths, of which the first has nearly all requests, by many clients.
 func onePath() *made {
 	r, m := rand.New(rand.NewPCG(5, 6)), new(made)
@@ -152,6 +178,7 @@ var traces = map[string]struct {
 }{
 	"too tight":        {"20/min by ip", stint.FixedWindow, 0, func() *made { return steady(3, 200, 14, 20, 27) }, advice.TooTight, 0.09, 0.11, "10.0 % of its keys, and half of these ask for 1.3 times the limit"},
 	"too tight bucket": {"20/min by ip", stint.TokenBucket, 20, func() *made { return steady(3, 200, 14, 20, 45) }, advice.TooTight, 0.09, 0.11, "of its keys, and "},
+	"too tight by day": {"10/d by ip", stint.FixedWindow, 0, day, advice.TooTight, 0.15, 0.15, "15.0 % of its keys"},
 	"too loose":        {"1000/min by ip", stint.FixedWindow, 0, func() *made { return quiet(8) }, advice.TooLoose, 190, 210, "for 7 days its limit was"},
 	"edge bursts":      {"30/min by ip", stint.FixedWindow, 0, sessions, advice.EdgeBursts, 0.9, 1, "fall in the first or last tenth of 1m"},
 	"burst too small":  {"60/min by ip", stint.TokenBucket, 5, pages, advice.BurstTooSmall, 0.9, 1, "within a second of the start of a burst"},
@@ -161,6 +188,7 @@ var traces = map[string]struct {
 	"healthy":            {"20/min by ip", stint.FixedWindow, 0, func() *made { return steady(3, 200, 14, 0, 0) }, "", 0, 0, ""},
 	"one greedy client":  {"20/min by ip", stint.FixedWindow, 0, func() *made { return steady(3, 200, 14, 1, 100) }, "", 0, 0, ""},
 	"one greedy, bucket": {"20/min by ip", stint.TokenBucket, 20, func() *made { return steady(3, 200, 14, 1, 60) }, "", 0, 0, ""},
+	"keys that return":   {"30/min by ip", stint.FixedWindow, 0, returning, "", 0, 0, ""},
 	"healthy for days":   {"8/min by ip", stint.FixedWindow, 0, func() *made { return quiet(8) }, "", 0, 0, ""},
 	"loose for six days": {"1000/min by ip", stint.FixedWindow, 0, func() *made { return quiet(6) }, "", 0, 0, ""},
 	"few keys":           {"10/min by ip", stint.FixedWindow, 0, func() *made { return steady(3, 40, 14, 4, 27) }, "", 0, 0, ""},

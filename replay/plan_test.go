@@ -193,3 +193,20 @@ func TestSweepOfRules(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepOfResponses: a limit that counts responses is charged by the status of the line.
+func TestSweepOfResponses(t *testing.T) {
+	var log strings.Builder
+	for i, status := range []int{401, 200, 401, 200, 200, 401} {
+		fmt.Fprintf(&log, "192.0.2.1 - - [17/May/2015:10:00:%02d +0000] \"GET / HTTP/1.1\" %d 5\n", i, status)
+	}
+	table := parseRules(t, webRules("requests: 2, per: 1m, count: responses, statuses: [401]"))
+	report, err := Run(context.Background(), Options{Rules: table, Sweep: true}, []accesslog.Input{accesslog.Reader("log", strings.NewReader(log.String()))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := report.Sweep[0]
+	if c.Takes != 3 || len(c.Answers) == 0 || c.Answers[0].Requests != 3 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -160,3 +160,11 @@ func TestSweepWithoutAnswer(t *testing.T) {
 		t.Errorf("%+v", c.Answers)
 	}
 }
+
+// Two requests a millisecond apart pass a leaky bucket of 1,000 a second, however few they are.
+func TestSweepBeyondUnits(t *testing.T) {
+	c := sweep(t, stint.Spec{Algorithm: stint.LeakyBucket, Requests: 5, Per: time.Second}, []ask{{begin, "a", 1}, {begin + 1000, "a", 1}})
+	if len(c.Answers) != len(Shares) || c.Answers[0].Requests != 1000 {
+		t.Errorf("%+v", c.Answers)
+	}
+}
