@@ -247,7 +247,8 @@ func (s *study) burstTooSmall() *Advice {
 		return nil
 	}
 	spec := plain(&s.spec)
-	capacity := s.scaled(uint32(min(s.rule.Limit.Capacity(), math.MaxUint32)), min(s.need(), 10))
+	most := max(10, s.perMinute()/float64(s.rule.Limit.Capacity())) // few abusers must not decide
+	capacity := s.scaled(uint32(min(s.rule.Limit.Capacity(), math.MaxUint32)), min(s.need(), most))
 	if spec.Algorithm == stint.LeakyBucket {
 		spec.Burst = capacity - 1
 	} else {
@@ -262,8 +263,11 @@ func (s *study) burstTooSmall() *Advice {
 // bursty reports whether the limit is one over short times, which a larger burst does not undermine.
 func (s *study) bursty() bool {
 	return s.spec.Calendar == stint.NoPeriod && s.rule.Limit.Capacity() > 0 &&
-		float64(s.rule.Limit.Capacity()) <= float64(s.spec.Requests)/s.spec.Per.Minutes()
+		float64(s.rule.Limit.Capacity()) <= s.perMinute()
 }
+
+// perMinute returns how many units the limit admits in a minute.
+func (s *study) perMinute() float64 { return float64(s.spec.Requests) / s.spec.Per.Minutes() }
 
 func (s *study) tooTight() *Advice {
 	p := &s.facts.Peaks

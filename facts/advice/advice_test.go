@@ -140,6 +140,9 @@ func TestOf(t *testing.T) {
 		"a queue for bursts": {
 			"api/queue", []func(*facts.Rule){bursty}, BurstTooSmall, 0.8, "", []string{"algorithm: leaky_bucket\n", "burst: 22\n"}, true,
 		},
+		"a burst of a minute at most": {
+			"api/bucket", []func(*facts.Rule){bursty, func(f *facts.Rule) { f.Peaks.KeyP99 = 100 }}, BurstTooSmall, 0.8, "", []string{"burst: 600\n"}, true,
+		},
 		"a window for bursts": {
 			"api/path", []func(*facts.Rule){bursty}, BurstTooSmall, 0.8, "", []string{"requests: 100\n", "algorithm: token_bucket\n", "burst: 210\n"}, true,
 		},
