@@ -29,6 +29,18 @@ type Handling struct {
 	// Live is set if the use of the key also changes by other things than its takes, such as
 	// responses or a gauge. A denial is then valid only at this moment and must not be cached.
 	Live bool
+
+	// Candidate marks an Independent take that tries other numbers of a limit, and whose answer
+	// nobody acts on: no layer lets another take wait or fail for it. If the store cannot decide
+	// it, it is answered as allowed and Degraded.
+	Candidate bool
+
+	// InsteadOf, if not 0, is one more than the index in the call of the take for which a Candidate
+	// stands, which is not Independent. The candidate is charged if it may pass and no other take
+	// that is decided as one with that take denies; takes of the same key do not count as others. So
+	// it is charged as if its limit had replaced the other one. If another take denies, the candidate
+	// is answered like a peek, and Allowed reports whether its units remain.
+	InsteadOf uint32
 }
 
 // Terms are the part common to all takes of a rule, for the layers between the caller and the
@@ -36,6 +48,10 @@ type Handling struct {
 type Terms struct {
 	// Domain and Rule are the names of the rule. They identify it across its versions.
 	Domain, Rule string
+
+	// Candidate is set if the terms are those of a candidate (see [Handling]), which figures of
+	// rules do not show.
+	Candidate bool
 
 	// Limit is the limit of the takes, except those of keys with an override of its numbers.
 	Limit *Limit
@@ -129,3 +145,14 @@ func (t *Take) Charged(d *Decision) uint32 {
 
 // Live returns the take's Handling.Live.
 func (t *Take) Live() bool { return t.Handling != nil && t.Handling.Live }
+
+// Candidate returns the take's Handling.Candidate.
+func (t *Take) Candidate() bool { return t.Handling != nil && t.Handling.Candidate }
+
+// InsteadOf returns the take's Handling.InsteadOf.
+func (t *Take) InsteadOf() uint32 {
+	if t.Handling == nil {
+		return 0
+	}
+	return t.Handling.InsteadOf
+}

@@ -104,6 +104,9 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := check(call); err != nil {
 		return err
 	}
+	if transaction.Depends(call) {
+		return transaction.Apart(ctx, call, s.Decide)
+	}
 	w := s.works.Get().(*work)
 	defer s.release(w)
 	w.divide(s, call)

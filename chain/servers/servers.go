@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // Server is one of the stores that have the keys.
@@ -117,6 +118,9 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	server, several := s.place(len(call.Takes), func(i int) *stint.Take { return &call.Takes[i] })
 	if !several && server != nowhere {
 		return s.withName(server, s.servers[server].Store.Decide(ctx, call))
+	}
+	if transaction.Depends(call) {
+		return transaction.Apart(ctx, call, s.Decide)
 	}
 	call.SizeResults()
 	return s.scatter(ctx, call)

@@ -166,7 +166,15 @@ func (g *group) decideLocked(now stint.Instant) {
 	}
 	g.Answer(g.call)
 	for i := range g.call.Takes {
-		if t := &g.call.Takes[i]; t.Independent {
+		t := &g.call.Takes[i]
+		switch {
+		case !t.Independent:
+		case t.InsteadOf() > 0 && transaction.DeniedBeside(g.call, i):
+			look := *t
+			transaction.Peek(&look)
+			g.takes[i].decideLocked(&look, now, &g.call.Results[i])
+			transaction.Uncharged(t, &g.call.Results[i])
+		default:
 			g.takes[i].decideLocked(t, now, &g.call.Results[i])
 		}
 	}

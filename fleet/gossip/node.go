@@ -128,6 +128,11 @@ func (n *Node) Decide(call *stint.Call, now stint.Instant) error {
 				return err
 			}
 			i += int(t.Borrows)
+		case t.InsteadOf() > 0 && transaction.DeniedBeside(call, i):
+			look := *t
+			transaction.Peek(&look)
+			n.decideOne(&look, call.At, now, &call.Results[i])
+			transaction.Uncharged(t, &call.Results[i])
 		default:
 			n.decideOne(t, call.At, now, &call.Results[i])
 		}

@@ -70,7 +70,7 @@ func (n *Node) Rules() []RuleStats {
 		return by[nameOf(t)]
 	}
 	n.rules.Range(func(key, value any) bool {
-		if t, c := key.(*stint.Terms), value.(*counters); named(t) {
+		if t, c := key.(*stint.Terms), value.(*counters); named(t) && !t.Candidate {
 			r := of(t)
 			r.Asks += c.asks.Load()
 			r.Reported += c.messages.Load()
@@ -81,7 +81,7 @@ func (n *Node) Rules() []RuleStats {
 	})
 	for e := range n.keys.all {
 		e.mu.Lock()
-		if t := e.take.Terms(); named(t) {
+		if t := e.take.Terms(); named(t) && !t.Candidate {
 			r, left := of(t), e.held.Load().units()
 			r.Held += left
 			if e.idleTicks > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // Options are the optional parts of a Store. The zero value is ready to use.
@@ -105,6 +106,9 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	}
 	if !leases(call) {
 		return s.inner.Decide(ctx, call)
+	}
+	if transaction.Depends(call) {
+		return transaction.Apart(ctx, call, s.Decide)
 	}
 	for waits := 0; ; waits++ {
 		req, wait := s.node.Begin(call, s.clock(), waits < maxWaits)

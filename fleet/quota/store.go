@@ -74,6 +74,9 @@ func (s *Store) Decide(ctx context.Context, call *stint.Call) error {
 	if err := call.Check(); err != nil {
 		return err
 	}
+	if transaction.Depends(call) {
+		return transaction.Apart(ctx, call, s.Decide)
+	}
 	s.rulesMu.RLock()
 	defer s.rulesMu.RUnlock()
 	if err := s.decide(ctx, call); err != nil || !deniedAtMost(call) {
@@ -252,7 +255,7 @@ func (s *Store) Keys() (n int) {
 // shares.
 func (s *Store) Passed(of func(domain, rule string, passed uint64)) {
 	for id, r := range s.node.rules.Load().byName {
-		if r.own != nil {
+		if r.own != nil && !r.terms.Candidate {
 			of(id.domain, id.rule, r.passed.Load())
 		}
 	}

@@ -205,6 +205,12 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 			i += int(t.Borrows)
 			continue
 		}
+		if t.InsteadOf() > 0 && transaction.DeniedBeside(c, i) {
+			s.decideOne(t.Key, &query{limit: t.Limit, at: c.At}, &c.Results[i])
+			transaction.Uncharged(t, &c.Results[i])
+			now = 0
+			continue
+		}
 		quick := t.Op == stint.Ask && t.Loan() == nil && t.Limit.ForStores().Packed()
 		if quick && now == 0 {
 			now = s.now(c.At)

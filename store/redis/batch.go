@@ -3,8 +3,6 @@ package redis
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"stint"
@@ -53,7 +51,9 @@ const (
 // group is the parts first to end-1 of a batch, decided all or none.
 type group struct {
 	first, end  int
-	take        int // index of its first take, or transaction.AllOrNone
+	take        int  // index of its first take, or transaction.AllOrNone
+	candidate   bool // a candidate, see candidate.go
+	instead     int  // one more than the index of the part for which the candidate stands; 0: it depends on nothing
 	done        bool
 	undecodable bool // the server cannot read the state of some part, so the group is not decided
 }
@@ -137,6 +137,7 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 		b.parts = append(b.parts, q)
 	}
 	g.end = len(b.parts)
+	b.setCandidate(c, &g)
 	b.groups = append(b.groups, g)
 	for i, n := range b.plan.Takes() {
 		b.partOf[i] = g.first + n
@@ -253,11 +254,7 @@ func (b *batch) number(n int64) { b.args = append(b.args, script.Number(n)) }
 func (b *batch) writeGroup(g *group, follows bool) {
 	b.number(int64(b.at))
 	b.number(b.spare())
-	if follows {
-		b.number(1)
-	} else {
-		b.number(0)
-	}
+	b.number(b.follow(g, follows))
 	b.number(int64(b.mode))
 	b.number(int64(g.end - g.first))
 	for i := g.first; i < g.end; i++ {
@@ -342,10 +339,10 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 		if b.noteUndecodable(g, problem) {
 			continue
 		}
-		if head, ok := strings.CutPrefix(problem, needsPrefix); ok {
-			problem = "STINT-STATE was written by another release: " + head
-		}
-		if problem != "STINT-AFTER" {
+		problem = script.Problem(problem)
+		if problem != "" && g.candidate { // it fails alone
+			g.undecodable, b.parts[g.first].undecodable = true, connect.Plain(problem)
+		} else if problem != "" {
 			err = connect.ExplainText("decide", problem)
 		}
 	}
@@ -354,9 +351,6 @@ func (b *batch) read(reply []message) (again stint.Instant, err error) {
 	}
 	return again, err
 }
-
-// needsPrefix begins the answer of a script that lacks the algorithm of a state.
-const needsPrefix = "STINT-NEEDS "
 
 // charged reports whether the server has decided some group.
 func (b *batch) charged() bool {
@@ -368,19 +362,15 @@ func (b *batch) charged() bool {
 // retry reports whether sending a group once more can decide it, and returns the server's time for
 // that.
 func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
-	if now, ok := strings.CutPrefix(problem, "STINT-WINDOW "); ok {
-		n, err := strconv.ParseInt(now, 10, 64)
-		return stint.Instant(n), err == nil
+	now, more, ok := script.Retry(problem)
+	switch {
+	case !ok || more == 0:
+		return now, ok
+	case b.kinds&more == more:
+		return 0, false
 	}
-	if head, ok := strings.CutPrefix(problem, needsPrefix); ok {
-		more := script.KindsOf(head)
-		if b.kinds&more == more {
-			return 0, false
-		}
-		b.more |= more
-		return b.now, true
-	}
-	return 0, false
+	b.more |= more
+	return b.now, true
 }
 
 // errReply is the error about an answer that none of our scripts gives.

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -40,7 +41,7 @@ func (b *batch) isQuick() bool {
 		}
 		b.process, b.quick = p.keyPrefix+processKey, p.quick
 	}
-	return len(b.groups) == 1 || !b.renumbers()
+	return len(b.groups) == 1 || !b.renumbers() && !slices.ContainsFunc(b.groups, func(g group) bool { return g.instead > 0 })
 }
 
 // renumbers reports whether the batch has one key under limits of different numbers. Then each

@@ -242,6 +242,9 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	var err error
 	switch {
 	case s.tags != nil && len(b.parts) > 0 && !b.inOnePartition(b.parts):
+		if transaction.Depends(c) {
+			return transaction.Apart(ctx, c, s.Decide)
+		}
 		err = s.decideInTurn(ctx, b, now)
 	case !s.isQuick(b):
 		err = s.decideSlowly(ctx, b, now)
@@ -256,6 +259,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	for i, p := range b.partOf {
 		c.Results[i] = b.parts[p].result
 	}
+	answerCandidates(c)
 	s.rememberEpochs(b)
 	return b.corrupt()
 }

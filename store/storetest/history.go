@@ -60,7 +60,20 @@ func (h *history) next(backwards bool) stint.Call {
 			call.Takes = append(call.Takes, h.borrowing()...)
 		}
 	}
+	if n := h.IntN(len(call.Takes)); h.IntN(4) == 0 && !call.Takes[n].Independent {
+		call.Takes = append(call.Takes, h.candidate(&call.Takes[n], n))
+	}
 	return call
+}
+
+// candidate returns a candidate of take number n of a call.
+func (h *history) candidate(of *stint.Take, n int) stint.Take {
+	t := stint.Take{Key: "tried", Limit: h.limits[h.IntN(len(h.limits))], Cost: of.Cost, Op: of.Op, Independent: true}
+	t.Handling = &stint.Handling{Candidate: true, InsteadOf: uint32(n) + 1}
+	if t.Op != stint.Ask && (t.Op != stint.AskAtMost || t.Limit.ForStores().Overdraws() || isPenalty(t.Limit)) {
+		t.Op = stint.Ask
+	}
+	return t
 }
 
 // pass lets time pass until the next call. A clock that may go backwards also leaps, by a day, by

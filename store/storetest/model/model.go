@@ -66,9 +66,57 @@ func (m *Store) Decide(_ context.Context, call *stint.Call) error {
 	defer m.mu.Unlock()
 	call.SizeResults()
 	for _, g := range groups {
+		tried := g.candidate(call)
 		m.together(g.parts, now)
 		for i, p := range g.of {
 			call.Results[i] = p.result
+			if tried != nil {
+				call.Results[i].Allowed = remain(tried, &p.result)
+			}
+		}
+	}
+	return nil
+}
+
+// remain reports whether the units of a take remain, by the answer to a peek.
+func remain(t *stint.Take, seen *stint.Decision) bool {
+	spec := t.Limit.Spec()
+	switch {
+	case t.Cost == 0:
+		return true
+	case spec.Algorithm == stint.Penalty:
+		return seen.Remaining > 0
+	}
+	return int64(t.Cost) <= seen.Remaining && (spec.MinInterval == 0 || seen.ResetAfter <= spec.Per-spec.MinInterval)
+}
+
+// candidate turns a candidate that is not charged, because a take other than the one it stands for denies
+// the call, into a peek. It returns its take; nil for every other group.
+func (g *group) candidate(call *stint.Call) *stint.Take {
+	for i, p := range g.of {
+		t := &call.Takes[i]
+		if !t.Candidate() || t.InsteadOf() == 0 || t.Op != stint.Ask && t.Op != stint.AskAtMost {
+			return nil
+		}
+		instead := &call.Takes[t.InsteadOf()-1]
+		last := -1 // last source
+		for j := range call.Takes {
+			o := &call.Takes[j]
+			switch {
+			case j <= last:
+			case o.Independent, o.Op != stint.Ask && o.Op != stint.AskAtMost, call.Results[j].Allowed:
+			case o.Key == instead.Key && o.Limit.Algorithm() == instead.Limit.Algorithm():
+			default:
+				tried := *t
+				if t.Op == stint.AskAtMost && t.Cost > 0 {
+					tried.Cost = 1
+				}
+				p.Op, p.cost, p.Cost = stint.Ask, 0, 0
+				return &tried
+			}
+			if j > last {
+				last = j + int(o.Borrows)
+			}
 		}
 	}
 	return nil

@@ -4,7 +4,9 @@
 --
 --   at        microseconds since 1970, at most 2^52; 0: the time of this server
 --   spare     milliseconds that a key outlives its state, 0 to 2^32
---   follows   1: decided only if the group before it was; else 0
+--   follows   1: decided only if the group before it was; else 0. 1 + n: also a candidate that
+--             stands for take n of the last group whose follows is 0: if another take of that
+--             group denies, or that group cannot be decided, its cost counts as 0
 --   mode      0: decide; 1: only test each take, as if it were alone; 2: another partition
 --             denies the call, so only do what denied takes do (overdraw, count)
 --   n         number of takes, 1 or more
@@ -721,7 +723,18 @@ local function decide(group, now, spare, mode)
   return result
 end
 
+-- denied_beside reports whether a take of a group other than the nth denies, or nobody knows.
+local function denied_beside(group, n)
+  for i, p in ipairs(group or NONE) do
+    if i ~= n and p.op == ASK and not p.only and not p.allowed then
+      return true
+    end
+  end
+  return not group
+end
+
 local results, clock_read, decided = {}, nil, true
+local first -- the last group whose follows is 0, nil if it could not be decided
 while argument < #ARGV do
   local now, spare, follows, mode, count = number(), number(), number(), number(), number()
   if now == 0 then
@@ -738,7 +751,13 @@ while argument < #ARGV do
   local result = 'STINT-AFTER'
   if decided or follows == 0 then
     written = false
+    if follows > 1 and denied_beside(first, follows - 1) then
+      group[1].cost, group[1].at_most = 0, false
+    end
     decided, result = pcall(decide, group, now, spare, mode)
+    if follows == 0 then
+      first = decided and group or nil
+    end
     if not decided then
       result = text(result)
       if written then
