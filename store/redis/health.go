@@ -49,13 +49,5 @@ func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
 	if err != nil {
 		return nil, connect.Explain("connect", err)
 	}
-	var all []Warning
-	for address, node := range client.Nodes() {
-		text, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
-		if err != nil {
-			return all, connect.Explain("look at "+address, err)
-		}
-		all = append(all, connect.MemoryWarnings(address, text)...)
-	}
-	return all, nil
+	return connect.ReadWarnings(ctx, client)
 }

@@ -3,8 +3,6 @@ package redis
 import (
 	"context"
 
-	"github.com/redis/rueidis"
-
 	"stint/store/redis/connect"
 )
 
@@ -19,19 +17,5 @@ func (s *Store) KeepSecret(ctx context.Context, own string) (kept string, first 
 	if err != nil {
 		return "", false, connect.Explain("connect", err)
 	}
-	name := s.namespace + ":" + secretKey
-	if own != "" {
-		err := client.Do(ctx, client.B().Set().Key(name).Value(own).Nx().Build()).Error()
-		if err == nil {
-			return own, true, nil
-		}
-		if !rueidis.IsRedisNil(err) {
-			return "", false, connect.Explain("keep the fingerprint of the namespace secret", err)
-		}
-	}
-	kept, err = client.Do(ctx, client.B().Get().Key(name).Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return "", false, connect.Explain("read the fingerprint of the namespace secret", err)
-	}
-	return kept, false, nil
+	return connect.KeepFirst(ctx, client, s.namespace+":"+secretKey, own)
 }
