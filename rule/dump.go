@@ -97,6 +97,9 @@ func (r *Rule) Summary() string {
 	add(r.Answers != nil, "charging answers %v", r.Answers)
 	add(r.Elastic != nil, "elastic from %v", r.Elastic)
 	add(r.Penalty != nil, "with %s", penaltyText(r.Penalty))
+	if r.Candidate != nil {
+		add(true, "trying %s", limits.Format(r.Candidate.Limit))
+	}
 	add(r.Denial != nil, "denies with %v", r.Denial)
 	add(r.Excess != nil, "excess %v", r.Excess)
 	add(r.Shadow, "shadow")

@@ -2,6 +2,8 @@ package rule
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +70,27 @@ func (r *Rule) identify(index int) {
 // bytes is replaced by its SHA-256, so a key has at most 512 bytes and 261 for each entry.
 func (r *Rule) AppendKey(dst []byte, entries []Entry) []byte {
 	return r.AppendKeyed(dst, entries, nil)
+}
+
+// AppendCandidate appends to dst the key of the rule's candidate for these entries. It begins with a
+// hash of the candidate's numbers, so that another candidate starts unused, and goes on like the key of
+// the rule.
+func (r *Rule) AppendCandidate(dst []byte, entries []Entry, secret *KeySecret) []byte {
+	return r.AppendKeyed(append(dst, r.Candidate.identity...), entries, secret)
+}
+
+// SetCandidate sets the candidate, a copy of the rule with other limits and terms of its own, which get the
+// name by which nodes know it.
+func (r *Rule) SetCandidate(c *Rule) {
+	s := c.Limit.Spec()
+	zone := ""
+	if s.Zone != nil {
+		zone, s.Zone = s.Zone.String(), nil
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %s", s, zone))
+	c.identity = hex.EncodeToString(sum[:6]) + "|"
+	c.Terms.Rule, c.Terms.Candidate = r.Name+" candidate "+strings.TrimSuffix(c.identity, "|"), true
+	r.Candidate = c
 }
 
 func appendValue(dst []byte, value string) []byte {

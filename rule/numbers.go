@@ -43,6 +43,7 @@ func (r *Rule) With(n Numbers) (*Rule, error) {
 	if n.Unlimited {
 		made.Limit = unlimited
 		made.Stored, made.Tally, made.Local, made.Answers, made.Elastic, made.Soft = made.Limit, nil, nil, nil, nil, 0
+		made.Candidate = nil
 		return &made, nil
 	}
 	spec, err := r.spec(n)
@@ -78,6 +79,11 @@ func (r *Rule) With(n Numbers) (*Rule, error) {
 		}
 	}
 	made.agree()
+	if r.Candidate != nil { // one that cannot have these numbers keeps its own, as a rule does
+		if tried, err := r.Candidate.With(n); err == nil {
+			made.Candidate = tried
+		}
+	}
 	return &made, nil
 }
 

@@ -38,6 +38,18 @@ func (t *Table) Domains() []*Domain { return t.domains }
 // Rules returns all rules ordered by file and line. Callers must not change the slice.
 func (t *Table) Rules() []*Rule { return t.rules }
 
+// Terms returns the terms of all rules and their candidates.
+func (t *Table) Terms() []*stint.Terms {
+	all := make([]*stint.Terms, 0, len(t.rules))
+	for _, r := range t.rules {
+		all = append(all, r.Terms)
+		if r.Candidate != nil {
+			all = append(all, r.Candidate.Terms)
+		}
+	}
+	return all
+}
+
 // Hash returns a short hash of the files' contents. Nodes compare it to see whether they have the
 // same rules. It does not depend on file names.
 func (t *Table) Hash() string { return t.hash }
@@ -127,6 +139,10 @@ type Rule struct {
 	// Penalty keeps keys away that go on after the limit denied them; nil: none. It is a limit of the
 	// algorithm stint.Penalty.
 	Penalty *stint.Limit
+
+	// Candidate is the rule with the numbers that it tries without effect, as it would be if they were
+	// its own; nil: it tries none. It has the key of its buckets, see AppendCandidate, and its Terms.
+	Candidate *Rule
 
 	// Denial is the answer to a denied request; nil: the ordinary one.
 	Denial *denial.Denial

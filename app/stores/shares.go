@@ -18,10 +18,7 @@ const announceTimeout = time.Second
 // other rules are returned, and the use of local shares that end is debited. Until done is called
 // takes with local shares wait, so that no take is decided under both rules.
 func (st *Stores) Announce(table *rule.Table) (done func()) {
-	terms := make([]*stint.Terms, 0, len(table.Rules()))
-	for _, r := range table.Rules() {
-		terms = append(terms, r.Terms)
-	}
+	terms := table.Terms()
 	ctx, cancel := context.WithTimeout(context.Background(), announceTimeout)
 	defer cancel()
 	ends := make([]func(), 0, 3*len(st.servers)+1)

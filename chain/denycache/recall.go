@@ -60,7 +60,18 @@ func (s *Store) look(call *stint.Call, a *ask) bool {
 			whole, denied = true, denied || refused
 		}
 	}
-	return known && (denied || !whole)
+	return known && (denied || !whole) && (!denied || allBeside(call))
+}
+
+// allBeside reports whether all candidates of a call that the cache answers as passing are surely not
+// charged, because another take denies.
+func allBeside(call *stint.Call) bool {
+	for i := range call.Takes {
+		if call.Takes[i].InsteadOf() > 0 && call.Results[i].Allowed && !transaction.DeniedBeside(call, i) {
+			return false
+		}
+	}
+	return true
 }
 
 // lookAt looks up take i: whether it is surely denied, and whether its answer is known if the call
@@ -87,11 +98,11 @@ func (s *Store) lookAt(t *stint.Take, d *stint.Decision, a *ask, i int) (refused
 		if *d, age, refused = r.refuses(cost, a.began, s.maxAge); refused {
 			return true, !s.renews(r, age, a, i)
 		}
-		if a.gated == nil && r.gate.open > 0 && cost >= r.gate.cost {
+		if a.gated == nil && r.gate.open > 0 && cost >= r.gate.cost && !t.Candidate() {
 			a.gated, a.at = r, i
 		}
 	}
-	if !t.Independent {
+	if !t.Independent || t.InsteadOf() > 0 {
 		*d, known = r.fits(cost, a.began, s.maxAge)
 		known = known && !s.renews(r, a.began.since(r.asked), a, i)
 	}
@@ -201,9 +212,10 @@ func (s *Store) remember(call *stint.Call, a *ask) {
 	for i := range call.Takes {
 		t := &call.Takes[i]
 		switch d := &call.Results[i]; {
+		case !d.Allowed && t.InsteadOf() > 0 && d.RetryAfter == 0: // it was not asked
 		case !d.Allowed:
 			s.denied(t, d, a, i)
-		case t.Cost > 0 && (t.Independent || passed):
+		case t.Cost > 0 && (t.Independent && !transaction.DeniedBeside(call, i) || passed):
 			s.charged(t, d, a, i, len(call.Takes) == 1)
 		default:
 			s.updateRecord(t, d, a, i, !passed)

@@ -22,6 +22,7 @@ func undecodable(err error) *stint.CorruptState {
 // policies, and the store decides what is decided as one with them, as a call without them. All
 // other takes were decided already; with all they were not, and the store decides them too.
 func (s *Store) decideWithout(ctx context.Context, call *stint.Call, takes []int, all bool, storeErr error) error {
+	defer untried(call)
 	policyPart, rest := s.part(call), s.part(call)
 	defer s.release(policyPart)
 	defer s.release(rest)
@@ -53,6 +54,16 @@ func (s *Store) decideWithout(ctx context.Context, call *stint.Call, takes []int
 		return s.trim(ctx, policyPart, call, kept)
 	}
 	return nil
+}
+
+// untried answers the candidates whose charge depends on other takes as if no store had decided them, as a
+// policy decided some of these.
+func untried(call *stint.Call) {
+	for i := range call.Takes {
+		if call.Takes[i].InsteadOf() > 0 && i < len(call.Results) {
+			call.Results[i] = transaction.Untried(timeOf(call))
+		}
+	}
 }
 
 // trim is called for a call that passes. It gives back the units that the local store charged above

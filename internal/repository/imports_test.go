@@ -144,8 +144,13 @@ var layers = []layer{
 		"where rules per API come from is not known where they are matched",
 	},
 	{
+		[]string{"rule/rulefile/hints"},
+		[]string{"internal/..."},
+		"what a word should have been follows from the word",
+	},
+	{
 		[]string{"rule/rulefile"},
-		[]string{".", "rule", "rule/action", "rule/denial", "rule/penalty", "rule/token", "internal/..."},
+		[]string{".", "rule", "rule/action", "rule/denial", "rule/penalty", "rule/token", "rule/rulefile/hints", "internal/..."},
 		"rule files depend on bytes only, so that a file can be checked without a store or a server",
 	},
 	{

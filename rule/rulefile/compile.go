@@ -7,6 +7,7 @@ import (
 	"stint/internal/strictyaml"
 	"stint/internal/strictyaml/parser"
 	"stint/rule"
+	"stint/rule/rulefile/hints"
 )
 
 // compiler makes one table of several rule files and collects their faults.
@@ -150,7 +151,7 @@ func (f *fileCompiler) top() {
 	f.defaults.taken = map[string]bool{}
 	f.defaults.words(words)
 	root := f.doc.Root()
-	known := root.Object("the file", words, topHint)
+	known := root.Object("the file", words, hints.Top)
 	f.domain.Line = root.Line()
 	if domain != nil {
 		f.domain.Name, f.domain.Line = domain.Text(), domain.Line()

@@ -8,6 +8,7 @@ import (
 
 	"stint/internal/strictyaml"
 	"stint/rule"
+	"stint/rule/rulefile/hints"
 )
 
 // descriptor is one element of `descriptors`, as read.
@@ -31,7 +32,7 @@ func (f *fileCompiler) level(v strictyaml.Value, below *rule.Node) {
 // descriptor reads one descriptor and adds its node below another.
 func (f *fileCompiler) descriptor(v strictyaml.Value, below *rule.Node) {
 	d := descriptor{at: v}
-	known := v.Object("a descriptor", d.words(), descriptorHint)
+	known := v.Object("a descriptor", d.words(), hints.Descriptor)
 	if d.level.Key == "" {
 		if known {
 			v.Fail("a descriptor without a key", "add `key:`, the name of the entry that it matches")
@@ -150,6 +151,7 @@ func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 		}
 		r.Name = f.name(r, i, len(list))
 		l.agree(r)
+		l.setCandidate(r)
 		n.Rules = append(n.Rules, r)
 		f.rules = append(f.rules, r)
 		if l.penalty != nil {

@@ -202,6 +202,9 @@ func (f *fileCompiler) checkPool(b borrower, pool *rule.Rule) {
 		why = "counts responses, so its room is not known when it is asked"
 	case s.CountDenied:
 		why = "counts what it denies, so asking it would use it up"
+	case pool.Candidate != nil:
+		why = "tries a candidate, of which nothing is lent"
+		hint = "leave out the candidate, or name another rule"
 	case pool.Shadow || pool.Quota:
 		why = "is in shadow_mode or quota_mode, and denies nobody by itself"
 	case slices.ContainsFunc(pool.Path, rule.Level.Varies):

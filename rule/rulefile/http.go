@@ -8,6 +8,7 @@ import (
 	"stint/internal/strictyaml"
 	"stint/rule"
 	"stint/rule/action"
+	"stint/rule/rulefile/hints"
 )
 
 // http reads the http section: how an HTTP request becomes descriptors.
@@ -24,7 +25,7 @@ func (f *fileCompiler) http(v strictyaml.Value) {
 		case "fold", "unclear":
 			return fmt.Sprintf("write path: {%s: ...}", word)
 		}
-		return elsewhereHint(word)
+		return hints.Elsewhere(word)
 	})
 	for _, element := range limits { // `path` is read by now
 		f.httpLimit(element)
@@ -96,5 +97,5 @@ func httpLimitHint(word string) string {
 	if action.Known(word) {
 		return fmt.Sprintf("%s is an action: write `actions: [{%s: ...}]`", word, word)
 	}
-	return elsewhereHint(word)
+	return hints.Elsewhere(word)
 }

@@ -13,6 +13,7 @@ import (
 	"stint/rule"
 	"stint/rule/denial"
 	"stint/rule/penalty"
+	"stint/rule/rulefile/hints"
 )
 
 // limit is one rate_limit as it is read, and the limits made from it.
@@ -38,6 +39,8 @@ type limit struct {
 	elastic   *elastic
 	penalty   *penalty.Penalty
 	penalizes *stint.Limit // of the penalty
+	candidate *strictyaml.Value
+	tried     *limit // the candidate, as read
 
 	limit   *stint.Limit
 	stored  *stint.Limit // limit enlarged by soft
@@ -51,7 +54,7 @@ type limit struct {
 
 // read reads the limit. It returns false if there is a fault.
 func (l *limit) read() bool {
-	known := l.at.Object("a rate_limit", l.words(), limitHint)
+	known := l.at.Object("a rate_limit", l.words(), hints.Limit)
 	l.check()
 	l.fits()
 	if replaced := l.name; replaced != "" {
@@ -72,6 +75,11 @@ func (l *limit) read() bool {
 	if l.wrong || !known {
 		return false
 	}
+	return l.make() && (l.elastic == nil || l.stretch()) && (l.soft == 0 || l.soften()) && (l.penalty == nil || l.penalize()) && (l.candidate == nil || l.try())
+}
+
+// make makes the limit of its numbers.
+func (l *limit) make() bool {
 	l.spec.CarryDebt = l.coordination >= rule.Eventual && l.spec.Algorithm == stint.FixedWindow && !l.spec.FromFirst &&
 		l.spec.Calendar == stint.NoPeriod && l.elastic == nil && l.answers == nil
 	l.spec.RoundRate = true // stint check warns about rounding
@@ -81,7 +89,7 @@ func (l *limit) read() bool {
 		return false
 	}
 	l.limit, l.stored = made, made
-	return (l.elastic == nil || l.stretch()) && (l.soft == 0 || l.soften()) && (l.penalty == nil || l.penalize())
+	return true
 }
 
 // soften makes the larger limit of a rule with `soft`.
@@ -125,6 +133,7 @@ func (l *limit) words() strictyaml.Words {
 		"penalty":           l.readPenalty,
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*rule.Whole) },
 		"shard_by":          l.readShardBy,
+		"candidate":         func(v strictyaml.Value) { l.candidate = &v },
 	}
 	l.policy.words(words)
 	for word, read := range words {
@@ -241,7 +250,7 @@ func (l *limit) readAlgorithm(v strictyaml.Value) {
 	case err == nil && a == stint.Unlimited:
 		l.fail(v, "unlimited is no algorithm", "write unlimited: true instead of the algorithm and its numbers")
 	case err != nil:
-		l.fail(v, fmt.Sprintf("unknown algorithm %q", text), algorithmHint(text))
+		l.fail(v, fmt.Sprintf("unknown algorithm %q", text), hints.Algorithm(text))
 	}
 }
 

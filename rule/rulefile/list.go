@@ -11,6 +11,7 @@ import (
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/action"
+	"stint/rule/rulefile/hints"
 )
 
 // lists reads `exempt` or `deny`: lists of requests that are never or always denied.
@@ -88,7 +89,7 @@ func listHint(word string) string {
 	case "status":
 		return "only deny has a status; what is exempt passes"
 	}
-	return elsewhereHint(word)
+	return hints.Elsewhere(word)
 }
 
 // fill reads a list from the rule file, or from the file that it names.

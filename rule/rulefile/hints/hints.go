@@ -1,4 +1,5 @@
-package rulefile
+// Package hints explains how to correct words of rule files that are not allowed at their places.
+package hints
 
 import (
 	"fmt"
@@ -25,7 +26,7 @@ var places = map[string]string{
 	"refill": "inside rate_limit", "align": "inside rate_limit", "blocks": "inside rate_limit", "start": "inside rate_limit",
 	"min_interval": "inside rate_limit", "max_wait": "inside rate_limit", "count_denied": "inside rate_limit",
 	"count": "inside rate_limit", "statuses": "inside rate_limit", "elastic": "inside rate_limit",
-	"denial": "inside rate_limit", "excess": "inside rate_limit", "places": "inside excess", "places_per_key": "inside excess", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "penalty": "inside rate_limit", "ladder": "inside penalty", "decay": "inside penalty", "jitter": "inside penalty", "shared": "inside penalty", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
+	"denial": "inside rate_limit", "excess": "inside rate_limit", "places": "inside excess", "places_per_key": "inside excess", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "candidate": "inside rate_limit", "penalty": "inside rate_limit", "ladder": "inside penalty", "decay": "inside penalty", "jitter": "inside penalty", "shared": "inside penalty", "time_zone": "inside rate_limit", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit", "shard_by": "inside rate_limit",
 	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
 	"after_loss": "beside coordination: leased", "cache": "beside coordination: eventual", "gossip": "beside coordination: gossip", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
@@ -67,6 +68,7 @@ var foreignLimit = map[string]string{
 	"borrow": "write elastic: {from: NAME, upto: 300%}", "burst_from": "write elastic: {from: NAME, upto: 300%}",
 	"response": "write denial: {status: 503, json: '{}'}", "rejected_code": "write denial: {status: 503}",
 	"queue": "write excess: queue, or excess: wait", "wait": "write excess: wait", "on_excess": "write excess: wait or excess: queue",
+	"candidates": "write candidate:, which tries other numbers of the limit", "try": "write candidate:", "trial": "write candidate:",
 	"enabled": "remove the limit to switch it off, or write shadow_mode: true on the descriptor", "dry_run": "write shadow_mode: true on the descriptor",
 }
 
@@ -88,17 +90,17 @@ var foreignTop = map[string]string{
 	"version": "a rule file has no version; remove it", "api_version": "this looks like a Kubernetes object; give Stint the rule file inside it",
 }
 
-// topHint returns the hint for an unknown word at the top of a file; "" if there is none.
-func topHint(word string) string { return hintFor(word, foreignTop) }
+// Top returns the hint for an unknown word at the top of a file; "" if there is none.
+func Top(word string) string { return hintFor(word, foreignTop) }
 
-// descriptorHint returns the hint for an unknown word inside a descriptor.
-func descriptorHint(word string) string { return hintFor(word, foreignDescriptor) }
+// Descriptor returns the hint for an unknown word inside a descriptor.
+func Descriptor(word string) string { return hintFor(word, foreignDescriptor) }
 
-// limitHint returns the hint for an unknown word inside a rate_limit.
-func limitHint(word string) string { return hintFor(word, foreignLimit) }
+// Limit returns the hint for an unknown word inside a rate_limit.
+func Limit(word string) string { return hintFor(word, foreignLimit) }
 
-// elsewhereHint returns the hint for an unknown word at any other place.
-func elsewhereHint(word string) string { return hintFor(word, nil) }
+// Elsewhere returns the hint for an unknown word at any other place.
+func Elsewhere(word string) string { return hintFor(word, nil) }
 
 // hintFor returns the hint for a word from foreign, or else from places.
 func hintFor(word string, foreign map[string]string) string {

@@ -1,4 +1,4 @@
-package rulefile
+package hints
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"stint/internal/strictyaml"
 )
 
-// algorithmHint names the algorithm that people mean by another name.
-func algorithmHint(text string) string {
+// Algorithm names the algorithm that people mean by another name.
+func Algorithm(text string) string {
 	known := []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_window"}
 	plain := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(text))
 	other := map[string]string{

@@ -1,0 +1,125 @@
+package rulefile
+
+import (
+	"fmt"
+	"slices"
+
+	"stint"
+	"stint/internal/strictyaml"
+	"stint/rule"
+	"stint/rule/rulefile/hints"
+)
+
+// A candidate has numbers and an algorithm. What it does not say is as in its limit; under another
+// algorithm, only how many requests there are in which period.
+
+// candidateWords are the words of a candidate.
+var candidateWords = []string{
+	"algorithm", "requests", "requests_per_unit", "per", "unit", "time_zone", "burst", "refill", "align", "blocks", "start",
+	"min_interval", "max_wait", "count_denied",
+}
+
+// try reads the candidate of a limit, and returns false if there is a fault.
+func (l *limit) try() bool {
+	mode := (&rule.Rule{Coordination: l.coordination, Stored: l.stored, Answers: l.answers}).Mode()
+	c := &limit{
+		at: *l.candidate, said: map[string]strictyaml.Value{}, policy: l.policy, loose: l.loose, tallies: l.tallies,
+		soft: l.soft, answers: l.answers, excess: l.excess,
+	}
+	c.coordination = mode
+	if l.elastic != nil {
+		c.at.Fail("candidate beside elastic", "what a key is lent depends on the limit in force, so nobody can try another one beside it; leave one of the two out")
+		return false
+	}
+	all, words := c.words(), strictyaml.Words{}
+	for _, word := range candidateWords {
+		words[word] = all[word]
+	}
+	known := c.at.Object("a candidate", words, candidateHint)
+	if len(c.said) == 0 && known {
+		c.at.Fail("candidate says nothing", "write other numbers, such as candidate: {requests: 200}, or another algorithm")
+		return false
+	}
+	c.takeOver(l, all)
+	c.readPeriod(known && !c.unknown)
+	c.readRequests(known && !c.unknown)
+	c.readBelonging()
+	if c.answers != nil {
+		c.spec.Reserve = c.spec.Algorithm == stint.TokenBucket
+		c.readResponses(c.at)
+	}
+	c.checkExcess()
+	if c.wrong || !known || !c.make() || c.soft > 0 && !c.soften() {
+		return false
+	}
+	if own := (&rule.Rule{Coordination: mode, Stored: c.stored, Answers: c.answers}).Mode(); own != mode {
+		c.at.Fail(fmt.Sprintf("a candidate that cannot be %v like its limit", mode),
+			"steady token_bucket, and fixed_window without align: first and time_zone, can; choose one of these, or write coordination: strict")
+		return false
+	}
+	l.tried = c
+	return true
+}
+
+// takeOver reads the words of l that the candidate does not say. all has their readers.
+func (c *limit) takeOver(l *limit, all strictyaml.Words) {
+	_, per := c.said["per"]
+	_, unit := c.said["unit"]
+	_, requests := c.said["requests"]
+	_, perUnit := c.said["requests_per_unit"]
+	_, says := c.said["algorithm"]
+	if !says {
+		c.spec.Algorithm = l.spec.Algorithm
+	}
+	same := c.spec.Algorithm == l.spec.Algorithm
+	for _, word := range candidateWords {
+		said, there := l.said[word]
+		if _, own := c.said[word]; own || !there {
+			continue
+		}
+		switch word {
+		case "per", "unit":
+			there = !per && !unit
+		case "requests", "requests_per_unit":
+			there = !requests && !perUnit
+		case "time_zone":
+			there = same && !per
+		case "burst": // a bucket whose burst is its requests keeps both equal
+			there = same && (l.spec.Algorithm != stint.TokenBucket || l.spec.Burst != l.spec.Requests)
+		default:
+			there = same
+		}
+		if there {
+			all[word](said)
+		}
+	}
+	c.spec.Overdraw = l.spec.Overdraw
+	if said, ok := l.said["soft"]; ok {
+		c.said["soft"] = said
+	}
+	if said, ok := l.said["excess"]; ok {
+		c.said["excess"] = said
+	}
+}
+
+// candidateHint returns the hint for a word that is not one of a candidate.
+func candidateHint(word string) string {
+	if slices.Contains([]string{"name", "soft", "elastic", "count", "statuses", "overdraw", "coordination", "on_store_failure", "shadow_mode", "excess", "penalty", "headers"}, word) {
+		return "a candidate has numbers and an algorithm alone; everything else is as in its limit"
+	}
+	return hints.Limit(word)
+}
+
+// setCandidate gives a rule the candidate of its limit.
+func (l *limit) setCandidate(r *rule.Rule) {
+	c := l.tried
+	if c == nil {
+		return
+	}
+	tried := *r
+	tried.Limit, tried.Stored, tried.Tally, tried.Unit, tried.Local = c.limit, c.stored, c.tally(), c.unit, c.localLimit()
+	tried.Coordination, tried.KeptAfterLoss, tried.Line = c.coordination, c.keptAfterLoss(), c.at.Line()
+	tried.Penalty, tried.Denial, tried.Excess, tried.Replaces = nil, nil, nil, nil
+	c.agree(&tried)
+	r.SetCandidate(&tried)
+}
