@@ -32,6 +32,7 @@ func (v *Verdict) charged(yield func(i int, r *rule.Rule, d *stint.Decision)) {
 			yield(i, a.Rule, d)
 		}
 	}
+	v.chargedCandidates(yield)
 }
 
 // undo fills v.after with the refunds that undo the decision, and reports whether there are any.

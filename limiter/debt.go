@@ -29,6 +29,9 @@ func (v *Verdict) denyDebts() (denies bool) {
 // takes of limits that overdraw stay charged.
 func (v *Verdict) revoked(i int) bool {
 	t := &v.call.Takes[i]
+	if i >= len(v.taken) {
+		return v.besideDebt(i)
+	}
 	return !t.Independent && (v.taken[i] < 0 || !t.Limit.ForStores().Overdraws())
 }
 

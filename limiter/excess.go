@@ -202,6 +202,7 @@ func (l *Limiter) Deny(ctx context.Context, v *Verdict, i int, why Reason, retry
 		denied.ResetAfter = max(denied.ResetAfter, retryAfter)
 	}
 	v.Pending, v.ended = false, why
+	l.endCandidates(ctx, v, why == ReasonQueued)
 	if len(v.penalties) > 0 && why != ReasonQueued {
 		l.countDenied(ctx, v)
 		v.waitForAll()

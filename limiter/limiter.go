@@ -267,6 +267,9 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 		}
 		e, _ := v.excess()
 		v.Pending = req.Hold != nil && e != nil
+		if len(v.Candidates) > 0 && !v.Pending {
+			l.settleCandidates(ctx, v)
+		}
 		if len(v.penalties) > 0 && !v.Pending {
 			l.countDenied(ctx, v)
 			v.waitForAll()

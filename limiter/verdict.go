@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/rule"
 	"stint/rule/catalog"
 )
@@ -53,6 +54,10 @@ type Verdict struct {
 	// Asked has the answer of each limit, in the order of descriptors. It includes limits in shadow
 	// mode.
 	Asked []Asked
+
+	// Candidates has the answer of each candidate that was asked, in the order of Asked. None of them
+	// has any effect on the other fields.
+	Candidates []Candidate
 
 	asked []Descriptor // descriptors of the request
 	call  stint.Call
@@ -147,7 +152,7 @@ func (v *Verdict) reset(req *Request) {
 	}
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.sources = v.keys[:0], v.ends[:0], v.taken[:0], v.sources[:0]
-	v.pools, v.shared, v.penalties = v.pools[:0], v.shared[:0], v.penalties[:0]
+	v.pools, v.shared, v.penalties, v.Candidates = v.pools[:0], v.shared[:0], v.penalties[:0], v.Candidates[:0]
 	v.Penalized, v.looks = false, req.Penalties
 	v.Pending, v.Held, v.ended = false, false, ""
 	v.reserved, v.undone, v.Unmatched, v.quota, v.denyPeeks = false, false, false, req.Quota, req.Debt
@@ -228,7 +233,7 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 	if v.users = nil; domain.HoldsSecrets(catalog.UserKey) {
 		v.users = v.secret
 	}
-	replacing, elastic, ambiguous := false, false, false
+	replacing, elastic, ambiguous, tries := false, false, false, false
 	if rules != nil {
 		v.matched.Reset()
 	}
@@ -243,6 +248,7 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 			for _, r := range domain.Match(d.Entries) {
 				replacing = replacing || len(r.Replaces) > 0
 				elastic = elastic || r.Elastic != nil
+				tries = tries || r.Candidate != nil
 				v.Asked = append(v.Asked, Asked{Descriptor: i, Rule: r, Cost: d.Cost, Decision: unmatched})
 			}
 		}
@@ -287,6 +293,9 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 		}
 	}
 	v.addPenalties(req)
+	if tries {
+		v.addCandidates(req)
+	}
 	if rules != nil {
 		v.matched.Release()
 	}
@@ -428,7 +437,11 @@ func (v *Verdict) ask(ctx context.Context, req *Request, store stint.Store) erro
 		return err
 	}
 	v.bindKeys()
-	if err := store.Decide(ctx, &v.call); err != nil {
+	err := store.Decide(ctx, &v.call)
+	if err != nil && len(v.Candidates) > 0 {
+		err = transaction.OnlyCandidates(&v.call, err)
+	}
+	if err != nil {
 		return fmt.Errorf("deciding %d limits of domain %q: %w", len(v.call.Takes), v.Domain, explainAtMost(req, err))
 	}
 	v.readResults()
@@ -461,6 +474,9 @@ func (v *Verdict) readResults() {
 		v.reserved = v.reserved || a.Rule.Answers != nil && charged && a.Allowed && a.Cost > 0
 	}
 	v.readPenalties()
+	if len(v.Candidates) > 0 {
+		v.readCandidates()
+	}
 }
 
 // passed reports whether the takes that are decided as one were charged.
