@@ -96,6 +96,9 @@ type Report struct {
 	// Advice is what to change about the rules, or about the limit, if Options.Advise is set.
 	Advice []advice.Advice `json:"advice,omitzero"`
 
+	// Candidates compare limits with the candidates that their rules try, which deny nobody.
+	Candidates []CandidateCount `json:"candidates"`
+
 	// Samples are the first unparseable lines.
 	Samples []Sample `json:"unparseable_lines"`
 
@@ -228,6 +231,9 @@ func (r *Report) finish(opts *Options) {
 		if *list == nil {
 			*list = []string{}
 		}
+	}
+	if r.Candidates == nil {
+		r.Candidates = []CandidateCount{}
 	}
 	if r.Formats == nil {
 		r.Formats = []FormatCount{}

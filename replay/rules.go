@@ -29,6 +29,8 @@ type rulesDecider struct {
 	states   *whatif.Columns
 	counts   []RuleCount // by rule.Index
 
+	candidates map[*rule.Rule]*candidate
+
 	tally     *tally
 	clients   *text.Interner
 	name      []byte
@@ -81,6 +83,7 @@ func newRulesDecider(opts *Options) (*rulesDecider, error) {
 	if opts.Advise {
 		d.adviser = &adviser{table: d.table}
 	}
+	d.addCandidates()
 	d.limiter = limiter.New(d.states, d.table, limiter.Options{})
 	d.tally = newTally(1+len(d.compared), whatif.Written)
 	return d, nil
@@ -225,6 +228,7 @@ func (d *rulesDecider) describe(domain *rule.Domain, line *accesslog.Request) er
 func (d *rulesDecider) conclude(at stint.Instant, line *accesslog.Request) error {
 	o, v := &d.outcome, &d.verdict
 	d.count(at, line)
+	d.countCandidates(line.Client)
 	if v.Listed != nil && !v.Allowed {
 		o.denied |= d.everywhere() // under every algorithm
 	}
@@ -345,6 +349,7 @@ func (d *rulesDecider) report(r *Report) {
 	for i, a := range d.compared {
 		r.compare(d.tally, i+1, a, "rates of the rules"+extras[a])
 	}
+	d.reportCandidates(r)
 	d.remark(r, d.table.Rules())
 	for _, s := range d.sweeps {
 		r.addCurve(s.Curve())

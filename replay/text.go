@@ -51,6 +51,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "Free    %s matched no limit and passed\n", text.Plural(r.Unmatched, "request", "requests"))
 	}
 	r.textRules(b)
+	r.textCandidates(b)
 	r.textClients(b)
 	r.textAlgorithms(b)
 	for _, c := range r.Sweep {

@@ -33,6 +33,11 @@ func (s *Columns) decideGroups(call *stint.Call, column int) {
 			p := &g.Parts[i]
 			p.Set(s.of[p.Name].Limits[column], s.stored.Of(p.Name)[column], call.At)
 		}
+		for i := range g.Takes() { // a candidate that is not charged is the only take of its group
+			if column == Written && transaction.DeniedBeside(call, i) {
+				g.Parts[0].Cost = 0
+			}
+		}
 		g.Decide()
 		for i := range g.Parts {
 			p := &g.Parts[i]
@@ -40,6 +45,9 @@ func (s *Columns) decideGroups(call *stint.Call, column int) {
 		}
 		for i, n := range g.Takes() {
 			s.answerPart(call, i, column, &g.Parts[n])
+			if column == Written && transaction.DeniedBeside(call, i) {
+				transaction.Uncharged(&call.Takes[i], &call.Results[i])
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"stint"
 	"stint/internal/text"
+	"stint/internal/transaction"
 	"stint/rule"
 )
 
@@ -191,11 +192,16 @@ func (s *Columns) decide(call *stint.Call, column int) {
 		k, st := s.at(i, column)
 		limit := k.Limits[column]
 		switch {
+		case column == Written && transaction.DeniedBeside(call, i):
+			d := limit.Test(st, call.At, 0)
+			transaction.Uncharged(&call.Takes[i], &d)
+			s.answer(call, i, column, d)
 		case call.Takes[i].Independent:
 			d := limit.Take(st, call.At, s.costs[i])
 			s.answer(call, i, column, d)
 			s.reserve(k, i, column, &d)
 		case s.first[i] != i: // included in an earlier take
+			s.copyAnswer(call, i, column)
 		case i == s.last && pass:
 			d := limit.Take(st, call.At, s.costs[i])
 			s.answer(call, i, column, d)
