@@ -111,7 +111,7 @@ func candidateHint(word string) string {
 }
 
 // setCandidate gives a rule the candidate of its limit.
-func (l *limit) setCandidate(r *rule.Rule) {
+func (f *fileCompiler) setCandidate(l *limit, r *rule.Rule) {
 	c := l.tried
 	if c == nil {
 		return
@@ -122,4 +122,10 @@ func (l *limit) setCandidate(r *rule.Rule) {
 	tried.Penalty, tried.Denial, tried.Excess, tried.Replaces = nil, nil, nil, nil
 	c.agree(&tried)
 	r.SetCandidate(&tried)
+	if r.Limit.Spec() == tried.Limit.Spec() {
+		f.warn("equal-candidate", tried.Line, r.Name, "the candidate says the same as its limit", "write other numbers or another algorithm, or leave it out")
+	}
+	if r.Penalty != nil {
+		f.warn("candidate-penalty", tried.Line, r.Name, "a candidate beside a penalty, whose steps follow the denials of the limit in force", "expect other steps once the candidate is the limit")
+	}
 }

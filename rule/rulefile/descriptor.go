@@ -151,7 +151,7 @@ func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 		}
 		r.Name = f.name(r, i, len(list))
 		l.agree(r)
-		l.setCandidate(r)
+		f.setCandidate(&l, r)
 		n.Rules = append(n.Rules, r)
 		f.rules = append(f.rules, r)
 		if l.penalty != nil {

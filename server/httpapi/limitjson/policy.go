@@ -16,6 +16,9 @@ type Policy struct {
 	Elastic  *Elastic `json:"elastic,omitempty"`
 
 	Penalty *response.PenaltyAnswer `json:"penalty,omitempty"`
+
+	// Candidate is the limit that the rule tries without effect.
+	Candidate *Limit `json:"candidate,omitempty"`
 }
 
 // Elastic is the source of additional units of an elastic limit: another rule, or a load
@@ -34,6 +37,10 @@ func PolicyOf(r *rule.Rule) Policy {
 	p := Policy{Penalty: response.PenaltyOf(r)}
 	if r.Soft > 0 {
 		p.Soft = r.Soft.String()
+	}
+	if r.Candidate != nil {
+		tried := LimitOf(r.Candidate.Limit)
+		p.Candidate = &tried
 	}
 	if r.Answers != nil {
 		p.Count, p.Statuses = "responses", strings.Fields(r.Answers.String())
