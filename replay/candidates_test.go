@@ -37,7 +37,7 @@ func TestCandidatesPredictTheFlip(t *testing.T) {
 		{"", "per: 1m, requests: 10", "algorithm: token_bucket, burst: 5", "per: 1m, requests: 10, algorithm: token_bucket, burst: 5"},
 		{"", "per: 1m, requests: 10, algorithm: token_bucket", "algorithm: leaky_bucket, burst: 5", "per: 1m, requests: 10, algorithm: leaky_bucket, burst: 5"},
 		{"", "per: 1h, requests: 3, algorithm: token_bucket, count: responses, statuses: [4xx]", "requests: 2", "per: 1h, requests: 2, algorithm: token_bucket, count: responses, statuses: [4xx]"},
-		{", elastic: {from: pool, upto: 200%}", "per: 1m, requests: 10", "requests: 20", "per: 1m, requests: 20"},
+		{", elastic: {from: pool, upto: 200%}", "per: 1h, requests: 3, count: responses, statuses: [4xx]", "requests: 2", "per: 1h, requests: 2, count: responses, statuses: [4xx]"},
 	} {
 		run := func(limit string) *Report {
 			return replayFile(t, "testdata/apache_access.log.gz", Options{Rules: parseRules(t, fmt.Sprintf(candidateRules, limit, tt.policy)), Reorder: DefaultReorder})
