@@ -205,7 +205,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 			i += int(t.Borrows)
 			continue
 		}
-		if t.InsteadOf() > 0 && transaction.DeniedBeside(c, i) {
+		if joined > 1 && t.InsteadOf() > 0 && transaction.DeniedBeside(c, i) {
 			s.decideOne(t.Key, &query{limit: t.Limit, at: c.At}, &c.Results[i])
 			transaction.Uncharged(t, &c.Results[i])
 			now = 0
