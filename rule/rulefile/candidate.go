@@ -61,20 +61,20 @@ func (l *limit) try() bool {
 	return true
 }
 
-// takeOver reads the words of l that the candidate does not say. all has their readers.
-func (c *limit) takeOver(l *limit, all strictyaml.Words) {
-	_, per := c.said["per"]
-	_, unit := c.said["unit"]
-	_, requests := c.said["requests"]
-	_, perUnit := c.said["requests_per_unit"]
-	_, says := c.said["algorithm"]
+// takeOver reads the words of the limit of that the candidate l does not say. all has their readers.
+func (l *limit) takeOver(of *limit, all strictyaml.Words) {
+	_, per := l.said["per"]
+	_, unit := l.said["unit"]
+	_, requests := l.said["requests"]
+	_, perUnit := l.said["requests_per_unit"]
+	_, says := l.said["algorithm"]
 	if !says {
-		c.spec.Algorithm = l.spec.Algorithm
+		l.spec.Algorithm = of.spec.Algorithm
 	}
-	same := c.spec.Algorithm == l.spec.Algorithm
+	same := l.spec.Algorithm == of.spec.Algorithm
 	for _, word := range candidateWords {
-		said, there := l.said[word]
-		if _, own := c.said[word]; own || !there {
+		said, there := of.said[word]
+		if _, own := l.said[word]; own || !there {
 			continue
 		}
 		switch word {
@@ -85,7 +85,7 @@ func (c *limit) takeOver(l *limit, all strictyaml.Words) {
 		case "time_zone":
 			there = same && !per
 		case "burst": // a bucket whose burst is its requests keeps both equal
-			there = same && (l.spec.Algorithm != stint.TokenBucket || l.spec.Burst != l.spec.Requests)
+			there = same && (of.spec.Algorithm != stint.TokenBucket || of.spec.Burst != of.spec.Requests)
 		default:
 			there = same
 		}
@@ -93,12 +93,12 @@ func (c *limit) takeOver(l *limit, all strictyaml.Words) {
 			all[word](said)
 		}
 	}
-	c.spec.Overdraw = l.spec.Overdraw
-	if said, ok := l.said["soft"]; ok {
-		c.said["soft"] = said
+	l.spec.Overdraw = of.spec.Overdraw
+	if said, ok := of.said["soft"]; ok {
+		l.said["soft"] = said
 	}
-	if said, ok := l.said["excess"]; ok {
-		c.said["excess"] = said
+	if said, ok := of.said["excess"]; ok {
+		l.said["excess"] = said
 	}
 }
 
