@@ -221,7 +221,6 @@ func (l *Limiter) endCandidates(ctx context.Context, v *Verdict, stored bool) {
 		case !stored && v.undone:
 			v.after.Takes = append(v.after.Takes, again)
 		}
-		c.charged = c.charged && !stored
 	}
 	if len(v.after.Takes) == 0 {
 		return

@@ -299,17 +299,50 @@ func TestCandidateUnderAnOverride(t *testing.T) {
 func TestCandidateAskedTwice(t *testing.T) {
 	l := newLimiter(t, tried, nil)
 	var v Verdict
-	if err := l.Decide(ctx, describe(2, "user", "a", "user", "a"), &v); err != nil {
+	candidateOf(t, l, describe(1, "user", "a"), &v)
+	if err := l.Decide(ctx, describe(1, "user", "a", "user", "a"), &v); err != nil {
 		t.Fatal(err)
 	}
-	if len(v.Candidates) != 2 || !v.Candidates[0].Allowed || !v.Candidates[1].Allowed || v.Candidates[1].Remaining != 0 {
+	if len(v.Candidates) != 2 || !v.Candidates[0].Allowed || !v.Candidates[1].Allowed || v.Candidates[1].Remaining != 1 {
 		t.Errorf("%+v", v.Candidates)
 	}
 	if err := l.Undo(ctx, &v); err != nil {
 		t.Fatal(err)
 	}
+	if _, c := candidateOf(t, l, describe(0, "user", "a"), &v); c.Remaining != 3 {
+		t.Errorf("%d remain after the undone request, want 3", c.Remaining)
+	}
+	if err := l.Decide(ctx, describe(2, "user", "a", "user", "a"), &v); err != nil || v.Candidates[0].Allowed || v.Candidates[1].Allowed {
+		t.Errorf("%v, 4 units of 3: %+v", err, v.Candidates)
+	}
+}
+
+// A request that an overdrawn limit denies afterwards gives its candidates their units back, and a reset
+// forgets their use.
+func TestCandidateRevokedAndReset(t *testing.T) {
+	l := newLimiter(t, tried+"  - {key: tokens, rate_limit: {unit: hour, requests: 1, overdraw: true}}\n", nil)
+	var v Verdict
+	if err := l.Decide(ctx, describe(2, "tokens", "a"), &v); err != nil || v.Allowed {
+		t.Fatalf("%v, allowed %v", err, v.Allowed)
+	}
+	for _, own := range []bool{false, true} {
+		req := describe(1, "user", "a", "tokens", "a")
+		req.Debt, req.Descriptors[1].Cost = true, 0
+		if own {
+			req = describe(1, "user", "a")
+		}
+		if allowed, c := candidateOf(t, l, req, &v); allowed != own || !c.Allowed {
+			t.Errorf("allowed %v, candidate %+v", allowed, c)
+		}
+		if _, c := candidateOf(t, l, describe(0, "user", "a"), &v); c.Remaining != map[bool]int64{false: 4, true: 3}[own] {
+			t.Errorf("%d remain", c.Remaining)
+		}
+	}
+	reset := describe(0, "user", "a")
+	reset.Op = stint.Reset
+	candidateOf(t, l, reset, &v)
 	if _, c := candidateOf(t, l, describe(0, "user", "a"), &v); c.Remaining != 4 {
-		t.Errorf("%d remain after the undone request, want 4", c.Remaining)
+		t.Errorf("%d remain after a reset, want 4", c.Remaining)
 	}
 }
 

@@ -362,7 +362,17 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 	}
+	b.Run("candidate", func(b *testing.B) {
+		l := New(memory.New(memory.Options{}), table(b, tried), Options{})
+		var v Verdict
+		for b.Loop() {
+			_ = l.Decide(ctx, describedUser, &v)
+		}
+	})
 }
+
+// describedUser is a request of one limit.
+var describedUser = describe(1, "user", "1")
 
 // A limit that counts like that of envoyproxy/ratelimit charges requests that it denies. A peek is
 // over if more than the limit is used, but only with Request.Debt.
