@@ -90,7 +90,7 @@ descriptors:
   - key: user
     rate_limit: {algorithm: token_bucket, requests: 5, per: 90s, refill: step, overdraw: true, on_store_failure: deny}
   - key: log
-    rate_limit: {algorithm: sliding_log, requests: 5, per: 1h, count_denied: true}
+    rate_limit: {algorithm: sliding_log, requests: 5, per: 1h, count_denied: true, candidate: {algorithm: token_bucket, burst: 2}}
     shadow_mode: true
 `)}, rulefile.Source{Name: "b.yaml", Data: []byte(`
 domain: b
@@ -113,7 +113,7 @@ descriptors:
 	const want = `{"hash":"%s","generation":3,"rules":6,"domains":[` +
 		`{"domain":"api","atomic":true,"rules":[` +
 		`{"name":"api/user","file":"api.yaml","line":5,"algorithm":"token_bucket","requests":5,"per":"90s","burst":5,"refill":"step","overdraw":true,"shadow":false,"quota":false,"on_store_failure":"deny","coordination":"strict"},` +
-		`{"name":"api/log","file":"api.yaml","line":7,"algorithm":"sliding_log","requests":5,"per":"1h","count_denied":true,"shadow":true,"quota":false,"on_store_failure":"allow","coordination":"strict"}]},` +
+		`{"name":"api/log","file":"api.yaml","line":7,"algorithm":"sliding_log","requests":5,"per":"1h","count_denied":true,"candidate":{"algorithm":"token_bucket","requests":5,"per":"1h","burst":2,"refill":"steady"},"shadow":true,"quota":false,"on_store_failure":"allow","coordination":"strict"}]},` +
 		`{"domain":"b","atomic":false,"rules":[` +
 		`{"name":"b/free","file":"b.yaml","line":6,"algorithm":"unlimited","shadow":false,"quota":false,"on_store_failure":"allow","coordination":"strict"},` +
 		`{"name":"b/month","file":"b.yaml","line":8,"algorithm":"fixed_window","requests":0,"per":"month","align":"epoch","time_zone":"Europe/Madrid","shadow":false,"quota":false,"replaces":["x"],"on_store_failure":"allow","coordination":"strict"},` +

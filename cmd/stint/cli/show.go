@@ -142,6 +142,7 @@ func runLimits(ctx context.Context, s Streams, args []string) error {
 				Name, File string
 				Line       int
 				Shadow     bool
+				Candidate  *shownLimit
 				shownLimit
 			}
 		}
@@ -154,11 +155,14 @@ func runLimits(ctx context.Context, s Streams, args []string) error {
 		fmt.Fprintln(w, "DOMAIN\tRULE\tLIMIT\tPLACE")
 		for _, d := range answer.Domains {
 			for _, r := range d.Rules {
-				shadow := ""
+				more := ""
 				if r.Shadow {
-					shadow = " (shadow)"
+					more = " (shadow)"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s%s\t%s:%d\n", d.Domain, r.Name, &r.shownLimit, shadow, r.File, r.Line)
+				if r.Candidate != nil {
+					more += " (trying " + r.Candidate.String() + ")"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s%s\t%s:%d\n", d.Domain, r.Name, &r.shownLimit, more, r.File, r.Line)
 			}
 		}
 	})
