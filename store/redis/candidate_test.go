@@ -90,3 +90,20 @@ func TestCandidateThatCannotBeRead(t *testing.T) {
 		t.Errorf("%+v: %+v", corrupt, call.Results)
 	}
 }
+
+// A candidate that the server cannot write fails alone.
+func TestCandidateThatCannotBeWritten(t *testing.T) {
+	server := testkit.StartRedis(t)
+	server.Do("ACL", "SETUSER", "few", "on", ">secret", "~*", "+@all", "-rpush")
+	s, err := redis.Open(strings.Replace(server.URL(), "redis://", "redis://few:secret@", 1), redis.Options{Namespace: "few"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	log := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Hour})
+	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: hourly, Cost: 1}, {Key: "b", Limit: steady, Cost: 1}, candidateOf("c", log, 0)}}
+	corrupt, ok := errors.AsType[*stint.CorruptState](s.Decide(t.Context(), &call))
+	if !ok || !slices.Equal(corrupt.Takes, []int{2}) || call.Results[0].Remaining != 9 || call.Results[1].Remaining != 9 {
+		t.Errorf("%+v: %+v", corrupt, call.Results)
+	}
+}
