@@ -25,6 +25,12 @@
 // that all of them can take. It is computed before the test. If one of them can take none, all are
 // tested for 1 unit.
 //
+// # Candidates
+//
+// A candidate (see stint.Handling) is an Independent take that is decided after the group of the take for
+// which it stands. If another take of that group denies, it is not charged. [DeniedBeside] tells, and
+// [Apart] divides a call for stores that would decide candidates before or elsewhere.
+//
 // # Where the states are
 //
 // If the caller has the states of all keys, [Plan.Decide] tests and charges them at one moment.

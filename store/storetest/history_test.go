@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/store/storetest/model"
 )
 
@@ -42,6 +43,7 @@ func mix(t *testing.T, h *history) map[string]bool {
 	has := map[string]bool{
 		"changed numbers": false, "a leap ahead": false, "a leap back": false, "a step back": false, "apart": false, "together": false,
 		"half a limit": false, "all of a limit": false, "more than a limit": false, "given back under other numbers": false, "borrows": false,
+		"a candidate beside a denial": false, "a candidate whose limit denies": false,
 	}
 	note := func(what string, there bool) { has[what] = has[what] || there }
 	model, known, last := tester{t, new(model.Store)}, map[bucket]*stint.Limit{}, h.at
@@ -71,6 +73,13 @@ func mix(t *testing.T, h *history) map[string]bool {
 		}
 		if answer, err := ask(model, call); err == nil {
 			h.remember(call, answer)
+			for i := range call.Takes {
+				if of := call.Takes[i].InsteadOf(); of > 0 {
+					beside := transaction.DeniedBeside(&stint.Call{Takes: call.Takes, Results: answer}, i)
+					note("a candidate beside a denial", beside)
+					note("a candidate whose limit denies", !beside && answer[i].Allowed && !answer[of-1].Allowed)
+				}
+			}
 		}
 	}
 	return has
