@@ -2,7 +2,6 @@ package rulefile
 
 import (
 	"fmt"
-	"slices"
 
 	"stint"
 	"stint/internal/strictyaml"
@@ -35,7 +34,7 @@ func (l *limit) try() bool {
 	for _, word := range candidateWords {
 		words[word] = all[word]
 	}
-	known := c.at.Object("a candidate", words, candidateHint)
+	known := c.at.Object("a candidate", words, hints.Candidate)
 	if len(c.said) == 0 && known {
 		c.at.Fail("candidate says nothing", "write other numbers, such as candidate: {requests: 200}, or another algorithm")
 		return false
@@ -100,14 +99,6 @@ func (l *limit) takeOver(of *limit, all strictyaml.Words) {
 	if said, ok := of.said["excess"]; ok {
 		l.said["excess"] = said
 	}
-}
-
-// candidateHint returns the hint for a word that is not one of a candidate.
-func candidateHint(word string) string {
-	if slices.Contains([]string{"name", "soft", "elastic", "count", "statuses", "overdraw", "coordination", "on_store_failure", "shadow_mode", "excess", "penalty", "headers"}, word) {
-		return "a candidate has numbers and an algorithm alone; everything else is as in its limit"
-	}
-	return hints.Limit(word)
 }
 
 // setCandidate gives a rule the candidate of its limit.

@@ -99,6 +99,14 @@ func Descriptor(word string) string { return hintFor(word, foreignDescriptor) }
 // Limit returns the hint for an unknown word inside a rate_limit.
 func Limit(word string) string { return hintFor(word, foreignLimit) }
 
+// Candidate returns the hint for a word that is not one of a candidate.
+func Candidate(word string) string {
+	if places[word] != "" {
+		return "a candidate has numbers and an algorithm alone; everything else is as in its limit"
+	}
+	return Limit(word)
+}
+
 // Elsewhere returns the hint for an unknown word at any other place.
 func Elsewhere(word string) string { return hintFor(word, nil) }
 
