@@ -32,6 +32,8 @@ type ruleFacts struct {
 	// seen counts the keys of the current generation; nil: there was no decision yet.
 	seen atomic.Pointer[sketch.Distinct]
 
+	tried atomic.Pointer[tried] // of its candidate; nil: it tries none
+
 	// sample decides which decisions leave a note.
 	sample sampling
 
@@ -133,6 +135,7 @@ func newBoard(table *rule.Table, before *board, retired map[ruleName]*ruleFacts,
 			b.order = append(b.order, r)
 		}
 		r.rule.Store(of)
+		r.try(of)
 		b.byIndex[i] = r
 	}
 	return b

@@ -54,6 +54,7 @@ type reportRule struct {
 	Peaks     measured            `json:"peaks"`
 	Top       [sketch.Kinds][]Key `json:"top"`
 	Published int                 `json:"published"` // the most keys of a list
+	Candidate *Candidate          `json:"candidate,omitempty"`
 }
 
 // others are the summaries of other nodes.
@@ -78,7 +79,7 @@ func (f *Facts) reportLocked(keys bool) report {
 	for _, r := range rules {
 		one := reportRule{
 			Domain: r.name.domain, Name: r.name.name, Counts: r.countsLocked(f.counted),
-			First: r.first, Last: r.last, Published: n,
+			First: r.first, Last: r.last, Published: n, Candidate: r.candidate(),
 		}
 		if of := r.rule.Load(); of != nil {
 			one.Shadow = of.Shadow
@@ -260,6 +261,7 @@ type mergedRule struct {
 // add adds what a node knows. comparable says whether the hashes of keys are of the same secret.
 func (m *mergedRule) add(one *reportRule, comparable bool) {
 	m.Counts.add(&one.Counts)
+	m.addCandidate(one.Candidate)
 	if m.First.IsZero() || !one.First.IsZero() && one.First.Before(m.First) {
 		m.First = one.First
 	}

@@ -36,6 +36,9 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 		}
 		f.count(r, shard, v, i)
 	}
+	if len(v.Candidates) > 0 {
+		f.countCandidates(b, v)
+	}
 	if !v.Allowed && len(v.Asked) == 0 {
 		f.noteRefusal(b, shard, v)
 	}
