@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,6 +67,11 @@ func TestRoles(t *testing.T) {
 				r.Header.Set("Content-Type", "application/json")
 				if token != "" {
 					r.Header.Set("Authorization", "Bearer "+token)
+				}
+				if path[1] == "/v1/live" { // a stream, which the client ends
+					gone, leave := context.WithCancel(r.Context())
+					leave()
+					r = r.WithContext(gone)
 				}
 				w := httptest.NewRecorder()
 				admin.ServeHTTP(w, r)

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"cmp"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
@@ -68,7 +69,8 @@ func (c *Config) checkFacts() error {
 	return nil
 }
 
-// NodeName returns the name of this process among others.
+// NodeName returns the name of this process among others. If its port is not known yet, it is another one for
+// each call.
 func (c *Config) NodeName() string {
 	if c.Facts.Node != "" {
 		return c.Facts.Node
@@ -78,10 +80,14 @@ func (c *Config) NodeName() string {
 		host = "node"
 	}
 	address := cmp.Or(c.Admin, c.HTTP, c.GRPC)
-	if _, port, err := net.SplitHostPort(address); err == nil {
-		return host + ":" + port
+	_, port, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return host
+	case port == "0": // any free one, and several processes may have the setting
+		port = rand.Text()[:8]
 	}
-	return host
+	return host + ":" + port
 }
 
 // nodeName matches names of nodes.
