@@ -125,7 +125,7 @@ func TestFactsHideSecrets(t *testing.T) {
 		})
 		denied := 0
 		for range 6 {
-			status, _, _ := s.do(http.MethodGet, "http", "/v1/auth", "", "X-API-Key", secret, "X-Original-URI", "/", "X-Request-Id", "r")
+			status, _, _ := s.do(http.MethodGet, "http", "/v1/auth", "", "X-API-Key", secret, "X-Original-Method", "GET", "X-Original-Uri", "/", "X-Forwarded-For", "192.0.2.7", "X-Request-Id", "r")
 			if status == http.StatusTooManyRequests {
 				denied++
 			}

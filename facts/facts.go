@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math/bits"
 	"runtime"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -240,7 +241,13 @@ func (f *Facts) markLocked(what, note string) {
 
 // Run takes over the notes of decisions, keeps the history and the state file, and exchanges
 // summaries, until ctx is done.
+//
+// Its goroutines have the profile label "stint: facts".
 func (f *Facts) Run(ctx context.Context) {
+	pprof.Do(ctx, pprof.Labels("stint", "facts"), f.run)
+}
+
+func (f *Facts) run(ctx context.Context) {
 	var group sync.WaitGroup
 	if f.options.Exchange != nil {
 		group.Go(func() { system.Every(ctx, publishEvery, func() { f.publish(ctx) }) })
