@@ -34,38 +34,32 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 		} else if r = b.of(a.Rule); r == nil {
 			continue
 		}
-		f.count(r, shard, v, i)
+		if a.Cost == 0 {
+			r.cells[shard].looks.Add(1)
+			continue
+		}
+		t := v.Take(i)
+		if f.counted == nil {
+			r.cells[shard].count(a, t)
+		}
+		if t == nil || !t.Op.Asks() {
+			continue
+		}
+		hash := f.seed.Sum(0, string(t.Key))
+		if seen := r.seen.Load(); seen == nil || !seen.Counted(hash) {
+			r.distinct().Add(hash)
+		}
+		// Verdicts are reused, or else time goes on: dice is another number each time, and spreads evenly.
+		dice := (v.Turn() + hash + uint64(a.At)) * golden
+		if r.sample.counted(a.Allowed, dice) || r.sample.detailed(hash, dice) {
+			f.noteKey(r, shard, v, i, hash, dice)
+		}
 	}
 	if len(v.Candidates) > 0 {
 		f.countCandidates(b, v)
 	}
 	if !v.Allowed && len(v.Asked) == 0 {
 		f.noteRefusal(b, shard, v)
-	}
-}
-
-// count counts the decision of one limit.
-func (f *Facts) count(r *ruleFacts, shard uint64, v *limiter.Verdict, i int) {
-	a := &v.Asked[i]
-	if a.Cost == 0 {
-		r.cells[shard].looks.Add(1)
-		return
-	}
-	t := v.Take(i)
-	if f.counted == nil {
-		r.cells[shard].count(a, t)
-	}
-	if t == nil || !t.Op.Asks() {
-		return
-	}
-	hash := f.seed.Sum(0, string(t.Key))
-	if seen := r.seen.Load(); seen == nil || !seen.Counted(hash) {
-		r.distinct().Add(hash)
-	}
-	// Verdicts are reused, or else time goes on: dice is another number each time, and spreads evenly.
-	dice := (v.Turn() + hash + uint64(a.At)) * golden
-	if r.sample.counted(a.Allowed, dice) || r.sample.detailed(hash, dice) {
-		f.noteKey(r, shard, v, i, hash, dice)
 	}
 }
 
