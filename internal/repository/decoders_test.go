@@ -41,7 +41,6 @@ var decoders = map[string]string{
 	"facts/nodes.go":                     "summaries that nodes of ours wrote to their Redis, at most 64 MiB each",
 	"facts/state.go":                     "a file that this program wrote",
 	"facts/denials/denials.go":           "a file that this program wrote",
-	"facts/sketch/series.go":             "a file that this program wrote",
 	"facts/sketch/histogram.go":          "a file that this program wrote, and summaries of nodes of ours",
 	"server/recordapi/record.go":         measured,
 	"records/transfer/file.go":           "by server/recordapi", // imports

@@ -144,7 +144,7 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 
 // requestID returns the header X-Request-Id of a request.
 func requestID(a rule.Attributes) string {
-	id, _ := a.Header("X-Request-Id")
+	id, _ := a.Header("x-request-id") // in this spelling no implementation needs memory
 	return id
 }
 
