@@ -1,11 +1,13 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"stint/app/settings"
@@ -25,15 +27,44 @@ type whyAnswer struct {
 	}
 }
 
+const whyQuestion = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": %q}], "cost": %d}]}`
+
 // why asks what a request of a user would get.
 func (s *service) why(user string, cost int) (a whyAnswer) {
 	s.t.Helper()
-	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": %q}], "cost": %d}]}`
-	status, _, body := s.do(http.MethodPost, "admin", "/v1/why", fmt.Sprintf(question, user, cost))
+	status, _, body := s.do(http.MethodPost, "admin", "/v1/why", fmt.Sprintf(whyQuestion, user, cost))
 	if err := json.Unmarshal([]byte(body), &a); err != nil || status != http.StatusOK || len(a.Limits) != 1 {
 		s.t.Fatalf("status %d, error %v: %s", status, err, body)
 	}
 	return a
+}
+
+// explainAlways asks all the time what requests of a user would get, until stop is called.
+func (s *service) explainAlways(limit int) (stop func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var group sync.WaitGroup
+	for _, cost := range []int{1, 10, limit, limit + 1} {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				body := fmt.Sprintf(whyQuestion, "x", cost)
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Addr("admin")+"/v1/why", strings.NewReader(body))
+				if err != nil {
+					s.t.Error(err)
+					return
+				}
+				if resp, err := client.Do(req); err == nil {
+					if resp.StatusCode != http.StatusOK {
+						s.t.Errorf("cost %d: status %d", cost, resp.StatusCode)
+					}
+					_ = resp.Body.Close() // it is not read
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		group.Wait()
+	}
 }
 
 // passes reports whether the answer to a check allows the request.
@@ -64,16 +95,13 @@ func TestWhyTakesNothing(t *testing.T) {
 			}
 			s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, store, patient })
 			passed := 0
-			for i := range limit / 2 {
+			stop := s.explainAlways(limit)
+			for range limit / 2 {
 				if passes(s.ask(t, "user=x")) {
 					passed++
 				}
-				if i%10 == 0 {
-					for _, cost := range []int{0, 1, 10, limit, limit + 1} {
-						s.why("x", cost)
-					}
-				}
 			}
+			stop()
 			if a := s.why("x", limit); a.Allowed || a.Limits[0].Coordination != test.coordination || a.Limits[0].Degraded || !strings.HasPrefix(a.Smallest[0].Text, fmt.Sprintf("requests %d -> ", limit)) {
 				t.Errorf("half is used: %+v", a)
 			}
@@ -120,11 +148,10 @@ descriptors:
 		}
 		return b.String()
 	}
-	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "x"}], "cost": %d}]}`
 	explain := func() {
 		t.Helper()
 		for _, cost := range []int{0, 1, 2, 3, 4, 100} {
-			if status, _, body := s.do(http.MethodPost, "admin", "/v1/why", fmt.Sprintf(question, cost)); status != http.StatusOK {
+			if status, _, body := s.do(http.MethodPost, "admin", "/v1/why", fmt.Sprintf(whyQuestion, "x", cost)); status != http.StatusOK {
 				t.Fatalf("status %d: %s", status, body)
 			}
 		}
