@@ -124,24 +124,24 @@ func (a *App) trafficHandler() http.Handler {
 			DegradedHeader: a.config.DegradedHeader,
 			APIKeys:        a.identify(),
 			OnError:        func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
-			OnMisuse:       (&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Report,
+			OnMisuse:       a.alarms.Misuse((&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Report, a.config.Proxies()),
 		},
 		JSON:     a.rls.JSON(),
 		OpenAPI:  docs.OpenAPI,
 		Healthy:  a.ready,
 		Together: a.stores.OnNetwork(),
 	}).Handler()
-	if a.config.Demo != "" {
-		demo, others := a.demoHandler(), traffic
-		traffic = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/demo" {
-				demo.ServeHTTP(w, r)
-				return
-			}
-			others.ServeHTTP(w, r)
-		})
+	if a.config.Demo == "" {
+		return traffic
 	}
-	return a.alarms.Forwarded(traffic, a.config.Proxies(), httpapi.AuthPath, "/demo")
+	demo := a.alarms.Forwarded(a.demoHandler(), a.config.Proxies())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/demo" {
+			demo.ServeHTTP(w, r)
+			return
+		}
+		traffic.ServeHTTP(w, r)
+	})
 }
 
 // demoHandler answers GET /demo like any handler behind httplimit.

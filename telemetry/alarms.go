@@ -147,21 +147,33 @@ func (a *Alarms) Unknown(domain, keys string) {
 var forwarded = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 
 // Forwarded returns a handler that counts requests with a forwarded header from peers that are not
-// trusted, for some paths, and passes all on to next.
-func (a *Alarms) Forwarded(next http.Handler, trusted []netip.Prefix, paths ...string) http.Handler {
-	trusts := func(peer netip.Addr) bool {
-		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(peer) })
-	}
+// trusted, and passes all on to next.
+func (a *Alarms) Forwarded(next http.Handler, trusted []netip.Prefix) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if slices.Contains(paths, r.URL.Path) && slices.ContainsFunc(forwarded, func(name string) bool { return r.Header[name] != nil }) {
-			if peer := web.PeerAddr(r.RemoteAddr); peer.IsValid() && !trusts(peer) {
-				a.mu.Lock()
-				a.peers.add(a.options.Now(), peer.String())
-				a.mu.Unlock()
-			}
+		if slices.ContainsFunc(forwarded, func(name string) bool { return r.Header[name] != nil }) {
+			a.countPeer(web.PeerAddr(r.RemoteAddr), trusted)
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Misuse returns a function for wrong calls of proxies that counts those from peers that are not trusted,
+// and passes all on to next.
+func (a *Alarms) Misuse(next func(peer netip.Addr, problem, hint string), trusted []netip.Prefix) func(peer netip.Addr, problem, hint string) {
+	return func(peer netip.Addr, problem, hint string) {
+		a.countPeer(peer, trusted)
+		next(peer, problem, hint)
+	}
+}
+
+// countPeer counts a request of a peer that is not trusted.
+func (a *Alarms) countPeer(peer netip.Addr, trusted []netip.Prefix) {
+	if !peer.IsValid() || slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(peer) }) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.peers.add(a.options.Now(), peer.String())
 }
 
 // List returns the active alarms, the newest of each kind first.
@@ -337,7 +349,7 @@ func (a *Alarms) forwardedLocked(now time.Time) (found []Alarm) {
 		}
 		found = append(found, Alarm{
 			Kind: AlarmForwarded, about: peer, Count: n,
-			Text: fmt.Sprintf("%s from %s had a forwarded header, which was not read: it is no trusted proxy", text.Count(int(n), "request"), shown),
+			Text: fmt.Sprintf("%s from %s came with what a proxy says of its client, which was not read: it is no trusted proxy", text.Count(int(n), "request"), shown),
 			Hint: "name it in --trusted-proxies if it is your proxy",
 		})
 	}

@@ -172,13 +172,14 @@ func TestAlarmUnknownDomain(t *testing.T) {
 	}
 }
 
-// TestAlarmForwarded fires for forwarded headers from peers that are not trusted, on the paths where the
-// headers would be read.
+// TestAlarmForwarded fires for forwarded headers and wrong calls from peers that are not trusted, and not for
+// those of trusted ones.
 func TestAlarmForwarded(t *testing.T) {
 	w := watch(t)
 	passed := 0
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}
 	handler := w.Forwarded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }),
-		[]netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}, "/v1/auth")
+		proxies)
 	send := func(peer, path, header string) {
 		r := httptest.NewRequest("GET", path, nil)
 		r.RemoteAddr = peer
@@ -189,16 +190,30 @@ func TestAlarmForwarded(t *testing.T) {
 	}
 	send("10.0.0.1:1", "/v1/auth", "X-Forwarded-For")
 	send("10.0.0.2:1", "/v1/auth", "")
-	send("10.0.0.2:1", "/v1/check", "X-Forwarded-For")
 	w.Check(t.Context())
 	w.active()
 	for _, header := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP"} {
 		send("10.0.0.2:1", "/v1/auth", header)
 	}
 	w.Check(t.Context())
-	w.active("untrusted_forwarded|3 requests from 10.0.0.2 had a forwarded header")
-	if passed != 6 {
-		t.Errorf("%d of 6 requests were passed on", passed)
+	w.active("untrusted_forwarded|3 requests from 10.0.0.2 came with what a proxy says of its client")
+	if passed != 5 {
+		t.Errorf("%d of 5 requests were passed on", passed)
+	}
+}
+
+func TestAlarmMisuse(t *testing.T) {
+	w := watch(t)
+	logged := 0
+	report := w.Misuse(func(netip.Addr, string, string) { logged++ }, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")})
+	report(netip.MustParseAddr("10.0.0.7"), "a wrong path", "")
+	w.Check(t.Context())
+	w.active()
+	report(netip.MustParseAddr("10.0.1.7"), "not a trusted proxy", "")
+	w.Check(t.Context())
+	w.active("untrusted_forwarded|1 request from 10.0.1.7")
+	if logged != 2 {
+		t.Errorf("%d of 2 were passed on", logged)
 	}
 }
 
