@@ -10,14 +10,14 @@ import (
 
 	"stint/facts/advice"
 	"stint/internal/text"
+	"stint/internal/web/uplot"
 	"stint/replay/whatif"
 )
 
-// The parts of the page. All are embedded, including uplot, which draws the charts, so the page
-// loads nothing from the network.
+// The parts of the page, beside uplot, which draws the charts. All are embedded, so the page loads
+// nothing from the network.
 //
 //go:embed page/page.html page/page.css page/page.js
-//go:embed page/uplot/uPlot.iife.min.js page/uplot/uPlot.min.css page/uplot/LICENSE
 var pageFiles embed.FS
 
 var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
@@ -132,14 +132,11 @@ func (p *page) Shadow(rule string) string { return p.shadowMark(rule) }
 // ByClient reports whether the list shows clients.
 func (p *page) ByClient() bool { return p.ClientKind == fieldNouns[ByIP][1] }
 
-// ChartScript returns uplot with its license, which every copy must include. It and the other parts
-// are embedded; nothing in them comes from a log.
-func (p *page) ChartScript() template.JS {
-	return template.JS("/*\n" + pageText("uplot/LICENSE") + "*/\n" + pageText("uplot/uPlot.iife.min.js"))
-}
+// ChartScript returns uplot. It and the other parts are embedded; nothing in them comes from a log.
+func (p *page) ChartScript() template.JS { return template.JS(uplot.Script) }
 
 // ChartStyle returns the style sheet of uplot.
-func (p *page) ChartStyle() template.CSS { return template.CSS(pageText("uplot/uPlot.min.css")) }
+func (p *page) ChartStyle() template.CSS { return template.CSS(uplot.Style) }
 
 // Script returns the script that draws the charts.
 func (p *page) Script() template.JS { return template.JS(pageText("page.js")) }

@@ -14,23 +14,10 @@ import (
 // DOM at the end and its console output. flags are further flags of Chromium.
 func Browse(t *testing.T, url string, flags ...string) (dom, console string) {
 	t.Helper()
-	browser := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			browser = path
-			break
-		}
-	}
-	if browser == "" {
-		SkipOrFail(t, "no chromium in the path; make deps installs it")
-	}
+	browser := browserPath(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	args := []string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--user-data-dir=" + filepath.Join(t.TempDir(), "profile"), "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom",
-	}
+	args := append(browserFlags(t), "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom")
 	cmd := exec.CommandContext(ctx, browser, append(append(args, flags...), url)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -43,4 +30,25 @@ func Browse(t *testing.T, url string, flags ...string) (dom, console string) {
 		}
 	}
 	return out.String(), console
+}
+
+// browserPath returns the path of Chromium.
+func browserPath(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	SkipOrFail(t, "no chromium in the path; make deps installs it")
+	return ""
+}
+
+// browserFlags returns the flags of a Chromium without a window that calls nobody by itself.
+func browserFlags(t testing.TB) []string {
+	return []string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--user-data-dir=" + filepath.Join(t.TempDir(), "profile"),
+	}
 }

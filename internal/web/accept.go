@@ -6,7 +6,22 @@ import "strings"
 // the plain envelope: it rates them higher, or equally high and names them. A client that accepts
 // neither gets the envelope.
 func PrefersProblem(accept []string) bool {
-	var problem, plain rating
+	problem, plain := compare(accept, Problem, JSON)
+	if problem.weight != plain.weight {
+		return problem.weight > plain.weight
+	}
+	return problem.weight > 0 && problem.exact == exactMatch
+}
+
+// PrefersHTML reports whether a client with these Accept headers names HTML, and does not rate plain
+// text higher. Browsers do; programs accept anything.
+func PrefersHTML(accept []string) bool {
+	html, plain := compare(accept, "text/html", "text/plain")
+	return html.weight > 0 && html.exact == exactMatch && html.weight >= plain.weight
+}
+
+// compare returns the ratings of two media types by Accept headers.
+func compare(accept []string, first, second string) (one, two rating) {
 	for _, line := range accept {
 		for line != "" {
 			var element string
@@ -15,14 +30,11 @@ func PrefersProblem(accept []string) bool {
 			if !ok {
 				continue
 			}
-			problem.rate(media, Problem, weight)
-			plain.rate(media, JSON, weight)
+			one.rate(media, first, weight)
+			two.rate(media, second, weight)
 		}
 	}
-	if problem.weight != plain.weight {
-		return problem.weight > plain.weight
-	}
-	return problem.weight > 0 && problem.exact == exactMatch
+	return one, two
 }
 
 // rating is a client's rating of one media type, by the most specific range that contains the type.

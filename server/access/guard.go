@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"strings"
+	"time"
 
 	"stint/internal/jsonbody"
 	"stint/internal/logging"
@@ -23,6 +24,9 @@ type Guard struct {
 	// nil. If there are none, every caller is unknown.
 	Lists []func() *List
 
+	// Sessions are the logins of browsers; nil for none.
+	Sessions *Sessions
+
 	// Refused logs the calls that were refused.
 	Refused *logging.MisuseLog
 }
@@ -30,7 +34,8 @@ type Guard struct {
 // Open reports whether there are no lists of callers.
 func (g *Guard) Open() bool { return len(g.Lists) == 0 }
 
-// Caller returns who sent a call: by its token or, if it sent none, by its verified certificate.
+// Caller returns who sent a call: by its token or, if it sent none, by its verified certificate. It
+// does not know sessions.
 func (g *Guard) Caller(r *http.Request) (Caller, bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	for _, list := range g.Lists {
@@ -49,25 +54,54 @@ func (g *Guard) Caller(r *http.Request) (Caller, bool) {
 	return Caller{}, false
 }
 
+// Knows reports whether a list has the caller, or the caller has a session.
+func (g *Guard) Knows(r *http.Request) bool {
+	if _, known := g.Caller(r); known {
+		return true
+	}
+	_, _, known := g.Session(r, time.Now())
+	return known && r.Header.Get("Authorization") == ""
+}
+
 // Require returns a handler that answers 401 to unknown callers, and 403 to those without the role.
 // The handler can ask [CallerOf] and [Allow].
 func (g *Guard) Require(role Role, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
 		caller, known := g.Caller(r)
+		if !known && r.Header.Get("Authorization") == "" {
+			var session Session
+			if session, caller, known = g.Session(r, time.Now()); known {
+				if !g.allows(w, r, &session) {
+					return
+				}
+				end, stop := context.WithDeadline(ctx, session.Until) // a stream ends with its session
+				defer stop()
+				ctx = end
+			}
+		}
 		if !known {
 			problem, hint := "the admin token is missing or wrong", "send it as Authorization: Bearer TOKEN"
 			if g.Open() {
 				problem, hint = "this asks for an admin token always, and none is configured", "start the service with --admin-token-file FILE"
 			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="stint admin"`)
-			g.refuse(w, r, &jsonbody.Fault{Status: http.StatusUnauthorized, Code: jsonbody.Unauthorized, Problem: problem, Hint: hint})
+			g.Refuse(w, r, &jsonbody.Fault{Status: http.StatusUnauthorized, Code: jsonbody.Unauthorized, Problem: problem, Hint: hint})
 			return
 		}
-		r = r.WithContext(context.WithValue(r.Context(), callKey{}, call{g, caller}))
+		r = r.WithContext(context.WithValue(ctx, callKey{}, call{g, caller}))
 		if Allow(w, r, role, "this") {
 			handler(w, r)
 		}
 	}
+}
+
+// Guarded is Require, except that it lets everybody pass if the guard has no lists of callers.
+func (g *Guard) Guarded(role Role, handler http.HandlerFunc) http.HandlerFunc {
+	if g.Open() {
+		return handler
+	}
+	return g.Require(role, handler)
 }
 
 // call is a call that a guard let pass.
@@ -93,7 +127,7 @@ func Allow(w http.ResponseWriter, r *http.Request, role Role, what string) bool 
 	if !ok || c.caller.Role >= role {
 		return true
 	}
-	c.guard.refuse(w, r, &jsonbody.Fault{
+	c.guard.Refuse(w, r, &jsonbody.Fault{
 		Status: http.StatusForbidden, Code: jsonbody.Forbidden,
 		Problem: c.caller.Name + " has the role " + c.caller.Role.String() + ", and " + what + " needs " + role.String(),
 		Hint:    "call it with a token of that role, or let --admin-access give " + c.caller.Name + " another role",
@@ -101,8 +135,8 @@ func Allow(w http.ResponseWriter, r *http.Request, role Role, what string) bool 
 	return false
 }
 
-// refuse answers a call that may not pass, and logs it.
-func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, f *jsonbody.Fault) {
+// Refuse answers a call that may not pass, and logs it.
+func (g *Guard) Refuse(w http.ResponseWriter, r *http.Request, f *jsonbody.Fault) {
 	g.Refused.ReportAt(r.URL.Path, web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
 	f.Write(w)
 }

@@ -92,6 +92,11 @@ type AdminOptions struct {
 	// receives the path as it was sent.
 	Reads map[string]http.Handler
 
+	// Page returns the handler of the operators' page for the callers of a guard: of PagePaths, and of /
+	// for browsers. It checks itself who may call. nil for no page.
+	Page      func(*access.Guard) http.Handler
+	PagePaths []string
+
 	// OnReset is called before a limit is reset for a key, with the rule, the entries of the key and
 	// the state of the limit, which it can encode as JSON. A fault refuses the reset. It may be nil.
 	OnReset func(r *http.Request, rule string, key []rule.Entry, before any) *jsonbody.Fault
@@ -174,8 +179,11 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	if options.Pprof {
 		a.profiles(mux)
 	}
-	read := adminPages(&a.options)
-	mux.HandleFunc("/", a.guardedPages(read))
+	front := a.guardedPages(adminPages(&a.options))
+	if options.Page != nil {
+		front = a.withPage(mux, options.Page(&a.guard), front)
+	}
+	mux.HandleFunc("/", front)
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(a.crossSite))
 	return sameSite.Handler(a.onlyHosts(a.withRules(mux)))
@@ -251,6 +259,26 @@ func (a *admin) guardedPages(read staticPages) http.HandlerFunc {
 	}
 }
 
+// withPage serves the operators' page. text answers clients of / that do not show pages, and unknown
+// paths.
+func (a *admin) withPage(mux *http.ServeMux, page http.Handler, text http.HandlerFunc) http.HandlerFunc {
+	for _, path := range a.options.PagePaths {
+		mux.Handle(path, page)
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			text(w, r)
+			return
+		}
+		w.Header().Set("Vary", "Accept")
+		if web.PrefersHTML(r.Header.Values("Accept")) {
+			page.ServeHTTP(w, r)
+			return
+		}
+		text(w, r)
+	}
+}
+
 // refuse returns a handler for methods that a path does not support.
 func refuse(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -261,10 +289,7 @@ func refuse(allowed string) http.HandlerFunc {
 
 // guarded requires a caller with a role, unless no callers are configured.
 func (a *admin) guarded(role access.Role, handler http.HandlerFunc) http.HandlerFunc {
-	if a.guard.Open() {
-		return handler
-	}
-	return a.guard.Require(role, handler)
+	return a.guard.Guarded(role, handler)
 }
 
 func (a *admin) crossSite(w http.ResponseWriter, _ *http.Request) {

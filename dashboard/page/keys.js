@@ -1,0 +1,165 @@
+// Keys: who is hit most, why, and what support can do.
+
+views.keys = {
+  title: "Keys",
+  async open(page, _, query) {
+    await known.load();
+    const by = query.by || "denied", change = more => go(["keys"], { ...query, ...more });
+    const rules = [["", "all rules"], ...known.rules().map(r => [JSON.stringify([r.domain, r.name]), r.name])];
+    const chosen = query.rule ? JSON.stringify([query.domain || "", query.rule]) : "";
+    if (chosen && !rules.some(([v]) => v === chosen)) rules.push([chosen, query.rule]);
+    const top = table({
+      name: "Busiest keys", id: k => k.rule + " " + k.id, sort: by[0].toUpperCase() + by.slice(1), rows: 8,
+      nothing: empty("No keys yet", "The busiest keys of each rule stand here as soon as requests meet a limit" + (by === "over" ? " above its plain numbers" : by === "denied" ? " and are denied; see those allowed" : "") + "."),
+      columns: [
+        { title: "Key", value: k => k.id, show: k => link(k.id.slice(0, 12), ["keys"], { ...query, id: k.id }), className: "key" },
+        { title: "Entries", value: k => entriesText(k.entries), className: "key" },
+        { title: "Rule", value: k => k.rule },
+        { title: "Denied", value: k => k.denied, number: true }, { title: "Allowed", value: k => k.allowed, number: true }, { title: "Over", value: k => k.over, number: true },
+        { title: "Error at most", value: k => k.error, number: true },
+        { title: "Why", action: true, value: () => "", show: k => k.entries.length && k.entries.every(e => e.value)
+          ? link("why?", ["keys"], { ...query, domain: domainOf(k.rule), entries: k.entries.map(e => e.key + "=" + e.value).join("\n") })
+          : el("span", { title: "The rule file does not say show: true for this key, so its values are unknown here" }, "hidden") },
+      ],
+    });
+    const result = el("div", { id: "why-result" });
+    page.show(
+      section("Busiest keys",
+        el("form", { className: "filters" },
+          field("Rule", select(rules, chosen, v => { const [d, r] = v ? JSON.parse(v) : ["", ""]; change({ domain: d, rule: r, id: "" }); }, "rule")),
+          field("Sorted by", select(["denied", "allowed", "over"], by, v => change({ by: v === "denied" ? "" : v }), "by")),
+          query.id ? el("p", {}, "Key " + query.id + " in all rules. ", link("All keys", ["keys"], { ...query, id: "" })) : null),
+        el("p", { className: "sub" }, "A key is shown as a keyed hash; its values only where the rule file says show: true. Counts are never too low, and too high by at most the error."),
+        top.element),
+      section("One key", keyForm(query, result), result));
+    page.every(5, async () => {
+      const answer = await optional(query.id ? api.get("/v1/facts/keys", { id: query.id }) : api.get("/v1/facts/keys", { domain: query.rule ? query.domain : "", rule: query.rule, by, n: 50 }));
+      top.fill(answer ? answer.keys : []);
+    });
+    if (query.request) await showWhy(result, { request: query.request });
+    else if (query.entries) await showWhy(result, { domain: query.domain, entries: parseEntries(query.entries) });
+  },
+};
+
+const domainOf = name => (known.rules().find(r => r.name === name) || {}).domain || "";
+
+// parseEntries reads one KEY=VALUE a line.
+const parseEntries = text => text.split("\n").map(l => l.trim()).filter(Boolean).map(l => {
+  const i = l.indexOf("=");
+  return i < 0 ? { key: l, value: "" } : { key: l.slice(0, i), value: l.slice(i + 1) };
+});
+
+// keyForm asks for a key by its entries, or for a denial by the id of its request.
+const keyForm = (query, result) => {
+  const domains = known.domains();
+  const domain = select(domains.length ? domains : [""], query.domain && domains.includes(query.domain) ? query.domain : domains[0] || "", () => {}, "domain");
+  const entries = el("textarea", { rows: 2, name: "entries", placeholder: "user=42", spellcheck: false, value: query.entries || "" });
+  const request = el("input", { name: "request", value: query.request || "", autocomplete: "off" });
+  return el("form", {
+    className: "filters", onsubmit: e => {
+      e.preventDefault();
+      if (request.value.trim()) return go(["keys"], { request: request.value.trim() }, true);
+      if (!parseEntries(entries.value).length) return note("Write the entries of a key, such as user=42, or the id of a denied request.", true);
+      go(["keys"], { ...query, id: "", request: "", domain: domain.value, entries: entries.value.trim() }, true);
+    },
+  }, field("Domain", domain), field("Entries, one a line", entries), field("or request id", request), el("button", { type: "submit" }, "Why?"));
+};
+
+// showWhy shows what /v1/why knows of a key, and else its limits; then what can be done.
+async function showWhy(result, question) {
+  result.replaceChildren(el("p", { className: "sub" }, "Asking …"));
+  try {
+    const check = question.entries ? { domain: question.domain, descriptors: [{ entries: question.entries }] } : null;
+    const why = await optional(question.request ? api.get("/v1/why", { request: question.request }) : api.call("POST", "/v1/why", check));
+    const state = check ? await api.call("POST", "/v1/inspect", check) : null;
+    result.replaceChildren(...[why && whyBox(why), state && stateTable(state), check && actions(check, state, () => showWhy(result, question))].filter(Boolean));
+  } catch (e) {
+    result.replaceChildren(empty("No answer: " + e.message, "Look at the domain and the entries."));
+  }
+}
+
+const stateTable = state => {
+  const t = table({
+    name: "Limits of this key", id: l => l.descriptor + " " + l.rule, nothing: empty("No rule has a limit for these entries", "Compare them with the descriptors of the rules."),
+    columns: [
+      { title: "Rule", value: l => l.rule, className: "key" }, { title: "Limit", value: l => limitText(l.config) + (l.shadow ? " (shadow)" : "") },
+      { title: "Used", value: l => l.used, number: true }, { title: "Remaining", value: l => l.remaining, number: true },
+      { title: "Whole again in", value: l => l.reset_after_ms, show: l => span(l.reset_after_ms * 1e6), number: true },
+      { title: "Override", value: l => l.override ? l.override.subject || l.override.pattern || "yes" : "" },
+      { title: "Mode", value: l => (l.leases ? "leased, " + whole(l.leases.lent) + " lent to " + l.leases.nodes.length + " nodes" : "store") + (l.degraded ? ", degraded" : "") },
+    ],
+  });
+  t.fill(state.limits);
+  return t.element;
+};
+
+// whyBox shows the sentences of an explanation.
+const whyBox = why => el("div", { className: "advice" },
+  el("p", {}, why.sentence || why.text || ""),
+  el("ul", {}, (why.rules || why.limits || []).map(r => el("li", {}, el("b", {}, r.rule || r.name || ""), " " + (r.sentence || r.text || "")))));
+
+// ask is a form for one change: it needs a role, and says why it cannot be made.
+const ask = (title, role, fields, submit, done) => {
+  const button = el("button", { type: "submit", disabled: !may(role) }, title);
+  const form = el("form", { className: "action", "aria-label": title, onsubmit: async e => {
+    e.preventDefault();
+    button.disabled = true;
+    try {
+      note(await submit(Object.fromEntries(new FormData(form))));
+      done();
+    } catch (fault) {
+      note(title + " failed: " + fault.message, true);
+    }
+    button.disabled = !may(role);
+  } }, el("h3", {}, title), fields, may(role) ? null : el("p", { className: "sub" }, "needs the role " + role + "; " + session.caller + " has " + session.role), button);
+  return form;
+};
+
+const input = (label, name, options, hint) => field(label, el("input", { name, autocomplete: "off", ...options }), hint);
+
+// actions are the changes that support can make for a key.
+const actions = (check, state, done) => {
+  const entries = check.descriptors[0].entries, subjects = entries.map(e => e.key + "=" + e.value);
+  const limited = [...new Set((state ? state.limits : []).map(l => l.rule).filter(Boolean))];
+  const subject = () => field("Subject", el("select", { name: "subject" }, subjects.map(s => el("option", {}, s))));
+  return el("div", { className: "actions" },
+    ask("Reset", "support", [whyField()], async f => {
+      const answer = await api.call("POST", "/v1/reset", check, because(f.why));
+      return "Reset: " + (answer.limits.map(l => l.rule).join(", ") || "no limit applies") + ".";
+    }, done),
+    banForm(subject(), done), unbanForm(subject(), done),
+    overrideForm(subject(), limited, done), endOverrideForm(subject(), limited, done));
+};
+
+const whyField = () => input("Why", "why", { required: true, placeholder: "ticket 17" });
+const until = required => input("Until", "until", { placeholder: "1h", required, pattern: ".{1,40}" }, "1h, 7d, or a time such as 2030-01-31T12:00:00Z");
+
+const banForm = (target, done) => ask("Ban", "support", [target, until(false), whyField()], async f => {
+  const kind = f.subject.includes("=") ? "subject" : f.subject.includes("/") ? "network" : "address";
+  await api.call("PUT", "/v1/bans", { [kind]: f.subject, why: f.why, ...(f.until ? { until: f.until } : {}) });
+  return "Banned: " + f.subject + (f.until ? ", until " + f.until : ", without an end") + ".";
+}, done);
+
+const unbanForm = (target, done) => ask("Unban", "support", [target, whyField()], async f => {
+  await api.call("DELETE", "/v1/bans/" + encodeURIComponent(f.subject), undefined, because(f.why));
+  return "Unbanned: " + f.subject + ".";
+}, done);
+
+const ruleField = rules => rules && rules.length ? field("Rule", el("select", { name: "rule" }, rules.map(r => el("option", {}, r)))) : input("Rule", "rule", { required: true });
+
+const overrideForm = (target, rules, done) => ask("Override", "support", [
+  target, ruleField(rules), input("Requests", "requests", { type: "number", min: 0, max: 4294967295, required: true }), input("Per", "per", { placeholder: "as the rule" }),
+  input("Burst", "burst", { type: "number", min: 0, max: 4294967295 }), until(!may("write")), whyField(),
+], async f => {
+  const body = { [f.subject.includes("*") ? "pattern" : "subject"]: f.subject, rule: f.rule, requests: Number(f.requests), why: f.why };
+  if (f.per) body.per = f.per;
+  if (f.burst) body.burst = Number(f.burst);
+  if (f.until) body.until = f.until;
+  const answer = await api.call("PUT", "/v1/overrides", body);
+  return "Override: " + f.subject + " has " + f.requests + " for " + f.rule + "." + (answer.warning ? " Warning: " + answer.warning + "." : "");
+}, done);
+
+const endOverrideForm = (target, rules, done) => ask("End override", "support", [target, ruleField(rules), whyField()], async f => {
+  await api.call("DELETE", "/v1/overrides/" + encodeURIComponent(f.subject) + "/" + encodeURIComponent(f.rule), undefined, because(f.why));
+  return "Ended: the override of " + f.subject + " for " + f.rule + ".";
+}, done);
