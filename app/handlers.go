@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"time"
 
+	"stint/dashboard"
 	"stint/docs"
 	"stint/httplimit"
 	"stint/internal/jsonbody"
 	"stint/internal/logging"
 	"stint/internal/web"
 	"stint/rule"
+	"stint/server/access"
 	"stint/server/httpapi"
 	"stint/server/recordapi"
 	"stint/server/ruleapi"
@@ -65,6 +67,9 @@ func (a *App) adminHandler() http.Handler {
 	}
 	if a.stores.OnNetwork() {
 		options.Leases = a.stores.Leases
+	}
+	options.PagePaths, options.Page = dashboard.Paths, func(g *access.Guard) http.Handler {
+		return dashboard.New(g, dashboard.Options{Table: a.limiter.Table, Load: func() (*rule.Table, error) { return LoadRules(&a.config) }})
 	}
 	return httpapi.NewAdmin(a.limiter, options)
 }

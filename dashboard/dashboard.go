@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"stint/internal/jsonbody"
-	"stint/internal/web/uplot"
+	"stint/internal/web"
 	"stint/rule"
 	"stint/server/access"
 	"stint/server/resource"
@@ -75,7 +75,7 @@ func New(guard *access.Guard, o Options) http.Handler {
 	p := &page{guard: guard, texts: ruleTexts{options: o}, files: map[string]file{
 		"/":        {"text/html; charset=utf-8", source("page.html")},
 		scriptPath: {"text/javascript; charset=utf-8", script()},
-		stylePath:  {"text/css; charset=utf-8", append([]byte(uplot.Style), source("page.css")...)},
+		stylePath:  {"text/css; charset=utf-8", append([]byte(web.ChartStyle()), source("page.css")...)},
 	}}
 	for path := range p.files {
 		exact := path
@@ -106,7 +106,7 @@ func source(name string) []byte {
 // script returns the chart library and the parts of the script as one.
 func script() []byte {
 	var b bytes.Buffer
-	b.WriteString(uplot.Script)
+	b.WriteString(web.ChartScript())
 	b.WriteString("\n\"use strict\";\n(() => {\n")
 	for _, name := range scripts {
 		b.Write(source(name))

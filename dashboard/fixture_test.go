@@ -66,8 +66,8 @@ func startFixture(t *testing.T, guard *access.Guard) *fixture {
 	mux.HandleFunc("GET /v1/live", guard.Guarded(access.Read, f.live))
 	mux.HandleFunc("/v1/", guard.Guarded(access.Support, f.change))
 	f.Server = httptest.NewServer(mux)
-	t.Cleanup(f.CloseClientConnections)
 	t.Cleanup(f.Close)
+	t.Cleanup(f.CloseClientConnections) // first: it ends the streams
 	return f
 }
 
@@ -155,6 +155,16 @@ func (f *fixture) answers() map[string]func(*http.Request) any {
 		"POST /v1/inspect": fixed(`{"limits":[{"descriptor":0,"rule":"shop/user","shadow":false,"config":{"algorithm":"token_bucket","requests":100,"per":"1m","burst":100},
 			"limit":100,"used":88,"remaining":12,"reset_after_ms":52800,"degraded":false,
 			"leases":{"epoch_ms":1767225600000,"lent":30,"nodes":[{"node":"7a","units":30,"age_ms":1200,"here":true}],"here":{"node":"7a","units":12}}}],"unmatched":[]}`),
+		"POST /v1/why": fixed(`{"domain":"shop","allowed":false,"reason":"rate_limited","wait_ms":600,"unmatched":[],
+			"limits":[{"descriptor":0,"rule":"shop/user","config":{"algorithm":"token_bucket","requests":100,"per":"1m","burst":100},"coordination":"leased","own":true,"degraded":false,
+			"on_store_failure":"allow","shadow":false,"quota":false,"allowed":false,"denies":true,"over":false,"cost":1,"before":{"limit":100,"used":88,"remaining":12,"reset_after_ms":52800},
+			"after":{"limit":100,"used":89,"remaining":11,"reset_after_ms":52800},"retry_after_ms":600,"delay_ms":0,"changes":[{"kind":"burst","rule":"shop/user","text":"burst 100 -> 101"}]}],
+			"smallest":[{"kind":"wait","text":"wait 600ms"}]}`),
+		"GET /v1/why": fixed(`{"request_id":"req-7","denials":[{"at":"2026-01-02T03:04:05Z","domain":"shop","rule":"shop/user","key":"00112233445566778899aabbccddeeff","reason":"rate_limited","limit":100,
+			"retry_after_ns":600000000,"degraded":false,"sampled":1,"config":{"algorithm":"token_bucket","requests":100,"per":"1m","burst":100}}]}`),
+		"GET /v1/advice": fixed(`{"advice":[{"domain":"shop","rule":"shop/user","file":"","line":4,"cause":"burst_too_small","text":"shop/user denies short bursts of 31 % of its keys.","number":0.31,
+			"at_least":true,"yaml":"rate_limit: {requests: 100, per: 1m, burst: 250}","candidate":"candidate: {burst: 250}","command":"stint replay --rules shop.yaml access.log"}]}`),
+		"GET /v1/alarms":  fixed(`{"alarms":[]}`),
 		"GET /v1/records": fixed(`{"revision":9,"age_ms":1200,"writable":true,"error":"","kinds":{"ban":1,"override":1,"subject":0,"key":0},"head":{"number":12,"hash":"aa"},"nodes":[]}`),
 		"GET /v1/bans": func(*http.Request) any {
 			return json.RawMessage(`{"records":[{"subject":` + quote("user="+evil) + `,"why":"=1+1","revision":9,"changed":"2026-01-02T03:04:05Z"}],"next":null,"revision":9}`)

@@ -10,7 +10,7 @@ import (
 
 	"stint/facts/advice"
 	"stint/internal/text"
-	"stint/internal/web/uplot"
+	"stint/internal/web"
 	"stint/replay/whatif"
 )
 
@@ -133,10 +133,10 @@ func (p *page) Shadow(rule string) string { return p.shadowMark(rule) }
 func (p *page) ByClient() bool { return p.ClientKind == fieldNouns[ByIP][1] }
 
 // ChartScript returns uplot. It and the other parts are embedded; nothing in them comes from a log.
-func (p *page) ChartScript() template.JS { return template.JS(uplot.Script) }
+func (p *page) ChartScript() template.JS { return template.JS(web.ChartScript()) }
 
 // ChartStyle returns the style sheet of uplot.
-func (p *page) ChartStyle() template.CSS { return template.CSS(uplot.Style) }
+func (p *page) ChartStyle() template.CSS { return template.CSS(web.ChartStyle()) }
 
 // Script returns the script that draws the charts.
 func (p *page) Script() template.JS { return template.JS(pageText("page.js")) }

@@ -47,7 +47,8 @@ const because = why => ({ "X-Stint-Why": String.fromCharCode(...new TextEncoder(
 // optional returns what an endpoint answers, or null where this service does not have it.
 const optional = promise => promise.catch(e => { if (e.status === 404) return null; throw e; });
 
-// live is the stream of frames. It is closed while the page is hidden or nobody listens.
+// live is the stream of frames. It is closed while the page is hidden, and open in all views, so that
+// the last five minutes are whole.
 const live = {
   source: null,
   listeners: new Set(),
@@ -56,11 +57,10 @@ const live = {
   samples: [], // sums of counts by time, one a frame
   subscribe(f) {
     this.listeners.add(f);
-    this.adjust();
-    return () => { this.listeners.delete(f); };
+    return () => this.listeners.delete(f);
   },
   adjust() {
-    const wanted = !document.hidden && !session.login && this.listeners.size > 0;
+    const wanted = !document.hidden && !session.login;
     if (wanted === (this.source !== null)) return;
     if (!wanted) {
       this.source.close();

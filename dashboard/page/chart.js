@@ -63,12 +63,13 @@ const chart = (title, names, { height = 200, labels = {}, unit = "" } = {}) => {
     draw(rows, vertical) {
       marks = vertical || [];
       const data = [rows.map(r => r.at), ...names.map(n => rows.map(r => r[n]))];
+      if (plot && box.clientWidth && plot.width !== box.clientWidth) self.resize();
       if (plot) plot.setData(data);
       else plot = make(data);
       const last = rows.findLast(r => r[names[0]] != null);
       box.setAttribute("aria-label", title + ": " + (last ? names.map(n => (labels[n] || n) + " " + rate(last[n]) + unit).join(", ") + " at the end" : "no data yet"));
     },
-    resize() { if (plot) plot.setSize({ width: box.clientWidth, height }); },
+    resize() { if (plot && box.clientWidth) plot.setSize({ width: box.clientWidth, height }); },
     redraw() { if (plot) plot.redraw(); },
     destroy() { if (plot) plot.destroy(); charts.delete(self); },
   };

@@ -9,10 +9,10 @@ views.denials = {
       go(["denials"], Object.fromEntries([...new FormData(form)].map(([k, v]) => [k, v.trim()])), true);
     } }, ["domain", "rule", "key", "request"].map(n => input(n === "request" ? "Request id" : n[0].toUpperCase() + n.slice(1), n, { value: query[n] || "" })), el("button", { type: "submit" }, "Filter"));
     const list = table({
-      name: "Log of denials", id: d => [d.at, d.domain, d.rule, d.key, d.request_id].join(" "), sort: "Time", rows: 10,
+      name: "Log of denials", quiet: true, id: d => [d.at, d.domain, d.rule, d.key, d.request_id].join(" "), sort: "Time", rows: 10,
       nothing: empty("No denial", Object.values(query).some(Boolean) ? "Leave out a filter." : "Denied requests stand here: the first of each key, rule and minute, then one in many."),
       columns: [
-        { title: "Time", value: d => d.at, show: d => stamp(moment(d.at)) },
+        { title: "Time", value: d => d.at, show: d => stamp(moment(d.at)), className: "time" },
         { title: "Rule", value: d => d.rule, show: d => link(d.rule, ["rules", d.domain, d.rule]), className: "key" }, { title: "Domain", value: d => d.domain },
         { title: "Key", value: d => d.key, show: d => link(d.key.slice(0, 12), ["keys"], { id: d.key }), className: "key" },
         { title: "Reason", value: d => d.reason + (d.degraded ? " (degraded)" : "") }, { title: "Limit", value: d => d.limit, number: true },

@@ -5,7 +5,7 @@ views.coordination = {
   async open(page, _, query) {
     await known.load();
     const nodes = table({
-      name: "Nodes", id: n => n.name, sort: "Node", descending: false, rows: 3,
+      name: "Nodes", quiet: true, id: n => n.name, sort: "Node", descending: false, rows: 3,
       nothing: empty("No node has reported yet", "A node reports every 5 s; without Redis a page shows its own node alone."),
       columns: [
         { title: "Node", value: n => n.name, className: "key" }, { title: "Reported", value: n => n.at, show: n => age(moment(n.at)) },
@@ -27,9 +27,9 @@ views.coordination = {
     }
     modes.fill([...groups.values()].map(g => ({ ...g, mode: g.mode })));
     const epochs = table({
-      name: "Epochs", id: m => m.at + m.what, sort: "Time", rows: 1,
+      name: "Epochs", quiet: true, id: m => m.at + m.what, sort: "Time", rows: 1,
       nothing: empty("The epoch did not change in the last 7 days", "It changes when the store loses its data or another server takes over."),
-      columns: [{ title: "Time", value: m => m.at, show: m => stamp(moment(m.at)) }, { title: "Change", value: m => m.what }, { title: "Note", value: m => m.note || "" }],
+      columns: [{ title: "Time", value: m => m.at, show: m => stamp(moment(m.at)), className: "time" }, { title: "Change", value: m => m.what }, { title: "Note", value: m => m.note || "" }],
     });
     const leases = el("div", { id: "leases" });
     const domains = known.domains();
@@ -37,12 +37,15 @@ views.coordination = {
     const entries = el("textarea", { rows: 2, name: "entries", placeholder: "user=42", value: query.entries || "" });
     const form = el("form", { className: "filters", onsubmit: e => { e.preventDefault(); go(["coordination"], { domain: domain.value, entries: entries.value.trim() }, true); } },
       field("Domain", domain), field("Entries, one a line", entries), el("button", { type: "submit" }, "Show leases"));
-    page.show(section("Nodes", differ, nodes.element), section("Modes", modes.element), section("Leases of a key", form, leases), section("Epochs", epochs.element));
-    page.live(f => {
-      nodes.fill(f.nodes);
-      const hashes = new Set(f.nodes.map(n => n.hash));
+    const showFleet = list => {
+      nodes.fill(list);
+      const hashes = new Set(list.map(n => n.hash));
       differ.replaceChildren(...hashes.size > 1 ? [el("p", { className: "alert" }, "The nodes decide by different rules: " + [...hashes].join(", ") + ". Reload those that have the old ones.")] : []);
-    });
+    };
+    const summary = await optional(api.get("/v1/facts"));
+    if (summary) showFleet(summary.nodes);
+    page.show(section("Nodes", differ, nodes.element), section("Modes", modes.element), section("Leases of a key", form, leases), section("Epochs", epochs.element));
+    page.live(f => showFleet(f.nodes));
     page.every(60, async () => {
       const h = await optional(api.get("/v1/facts/history", { step: "10m" }));
       if (h) epochs.fill(h.marks.filter(m => m.what === "epoch"));

@@ -11,13 +11,13 @@ const rate = n => !Number.isFinite(n) ? "–" : n >= 10 || n === 0 ? whole(n) : 
 
 // share shows a part as a percentage of a whole.
 const share = (part, all) => !all ? "–" : percent(part / all);
-const percent = x => !Number.isFinite(x) ? "–" : x > 0 && x < 0.001 ? "< 0.1 %" : (100 * x).toFixed(x < 0.1 ? 1 : 0) + " %";
+const percent = x => !Number.isFinite(x) ? "–" : x === 0 ? "0 %" : x > 0 && x < 0.001 ? "< 0.1 %" : (100 * x).toFixed(x < 0.1 ? 1 : 0) + " %";
 
 // span shows nanoseconds in the unit that suits them; 0 is not measured.
 const span = ns => {
   if (!ns) return "–";
   for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
-    if (ns >= size) return (ns / size).toPrecision(3).replace(/\.?0+$/, "") + " " + unit;
+    if (ns >= size) return Number((ns / size).toPrecision(3)) + " " + unit;
   }
   return ns + " ns";
 };

@@ -9,7 +9,7 @@ views.keys = {
     const chosen = query.rule ? JSON.stringify([query.domain || "", query.rule]) : "";
     if (chosen && !rules.some(([v]) => v === chosen)) rules.push([chosen, query.rule]);
     const top = table({
-      name: "Busiest keys", id: k => k.rule + " " + k.id, sort: by[0].toUpperCase() + by.slice(1), rows: 8,
+      name: "Busiest keys", quiet: true, id: k => k.rule + " " + k.id, sort: by[0].toUpperCase() + by.slice(1), rows: 8,
       nothing: empty("No keys yet", "The busiest keys of each rule stand here as soon as requests meet a limit" + (by === "over" ? " above its plain numbers" : by === "denied" ? " and are denied; see those allowed" : "") + "."),
       columns: [
         { title: "Key", value: k => k.id, show: k => link(k.id.slice(0, 12), ["keys"], { ...query, id: k.id }), className: "key" },
@@ -65,38 +65,56 @@ const keyForm = (query, result) => {
   }, field("Domain", domain), field("Entries, one a line", entries), field("or request id", request), el("button", { type: "submit" }, "Why?"));
 };
 
-// showWhy shows what /v1/why knows of a key, and else its limits; then what can be done.
+// showWhy shows why a request passes or not, its limits, and what can be done.
 async function showWhy(result, question) {
   result.replaceChildren(el("p", { className: "sub" }, "Asking …"));
   try {
-    const check = question.entries ? { domain: question.domain, descriptors: [{ entries: question.entries }] } : null;
-    const why = await optional(question.request ? api.get("/v1/why", { request: question.request }) : api.call("POST", "/v1/why", check));
-    const state = check ? await api.call("POST", "/v1/inspect", check) : null;
-    result.replaceChildren(...[why && whyBox(why), state && stateTable(state), check && actions(check, state, () => showWhy(result, question))].filter(Boolean));
+    if (question.request) return result.replaceChildren(foundBox(await api.get("/v1/why", { request_id: question.request })));
+    const check = { domain: question.domain, descriptors: [{ entries: question.entries }] };
+    const why = await api.call("POST", "/v1/why", check);
+    result.replaceChildren(whyBox(why), whyTable(why), actions(check, why, () => showWhy(result, question)));
   } catch (e) {
-    result.replaceChildren(empty("No answer: " + e.message, "Look at the domain and the entries."));
+    result.replaceChildren(empty("No answer: " + e.message, question.request ? "The log of denials is a sample; ask by the entries." : "Look at the domain and the entries."));
   }
 }
 
-const stateTable = state => {
+const waitText = ms => ms < 0 ? "never" : ms === 0 ? "now" : "in " + span(ms * 1e6);
+
+// barredText says which ban or list decides before any limit.
+const barredText = b => (b.ban ? "It is banned" : b.exempt ? "It is exempt" : "It is denied") + " by " + b.list
+  + (b.file ? " (" + b.file + ":" + b.line + ")" : "") + (b.ends_ms >= 0 ? "; that ends " + waitText(b.ends_ms) : "; that has no end") + ".";
+
+const whyBox = why => el("div", { className: "advice" },
+  el("p", {}, el("b", {}, why.allowed ? "A request of this key passes now." : "A request of this key is denied now: " + why.reason + "."),
+    why.allowed ? "" : " It passes " + waitText(why.wait_ms) + "."),
+  why.barred ? el("p", {}, barredText(why.barred)) : null,
+  why.smallest.length ? el("div", {}, el("p", {}, "The smallest change that lets it pass now:"), el("ul", {}, why.smallest.map(c => el("li", {}, (c.rule ? c.rule + ": " : "") + c.text)))) : null);
+
+const modeText = l => l.coordination + (l.own ? ", decided here" : "") + (l.degraded ? ", degraded: " + l.on_store_failure : "") + (l.shadow ? ", shadow" : "");
+
+const whyTable = why => {
   const t = table({
     name: "Limits of this key", id: l => l.descriptor + " " + l.rule, nothing: empty("No rule has a limit for these entries", "Compare them with the descriptors of the rules."),
     columns: [
-      { title: "Rule", value: l => l.rule, className: "key" }, { title: "Limit", value: l => limitText(l.config) + (l.shadow ? " (shadow)" : "") },
-      { title: "Used", value: l => l.used, number: true }, { title: "Remaining", value: l => l.remaining, number: true },
-      { title: "Whole again in", value: l => l.reset_after_ms, show: l => span(l.reset_after_ms * 1e6), number: true },
-      { title: "Override", value: l => l.override ? l.override.subject || l.override.pattern || "yes" : "" },
-      { title: "Mode", value: l => (l.leases ? "leased, " + whole(l.leases.lent) + " lent to " + l.leases.nodes.length + " nodes" : "store") + (l.degraded ? ", degraded" : "") },
+      { title: "Rule", value: l => l.rule, className: "key" }, { title: "Limit", value: l => limitText(l.config) },
+      { title: "Denies", value: l => l.denies ? "yes" : l.allowed ? "no" : "no (shadow)" },
+      { title: "Used before", value: l => l.before.used, number: true }, { title: "Used after", value: l => l.after.used, number: true }, { title: "Remaining", value: l => l.before.remaining, number: true },
+      { title: "Retry", value: l => l.allowed ? "" : waitText(l.retry_after_ms) },
+      { title: "Whole again", value: l => l.before.reset_after_ms, show: l => waitText(l.before.reset_after_ms) },
+      { title: "Mode", value: modeText }, { title: "Override", value: l => l.override ? l.override.subject || l.override.pattern || "yes" : "" },
+      { title: "Would let it pass", value: l => l.changes.map(c => c.text).join("; "), className: "wide" },
     ],
   });
-  t.fill(state.limits);
+  t.fill(why.limits);
   return t.element;
 };
 
-// whyBox shows the sentences of an explanation.
-const whyBox = why => el("div", { className: "advice" },
-  el("p", {}, why.sentence || why.text || ""),
-  el("ul", {}, (why.rules || why.limits || []).map(r => el("li", {}, el("b", {}, r.rule || r.name || ""), " " + (r.sentence || r.text || "")))));
+// foundBox shows a denied request of the log.
+const foundBox = found => el("div", {}, found.denials.map(d => factList([
+  ["Request", found.request_id], ["Denied", stamp(moment(d.at))], ["Rule", el("span", {}, link(d.rule, ["rules", d.domain, d.rule]))], ["Reason", d.reason + (d.degraded ? ", degraded" : "")],
+  ["Limit then", whole(d.limit)], ["Limit now", d.config ? limitText(d.config) : "no rule has this name"], ["Retry after", d.retry_after_ns < 0 ? "never" : span(d.retry_after_ns)],
+  ["Key", el("span", {}, link(d.key, ["keys"], { id: d.key }))],
+])));
 
 // ask is a form for one change: it needs a role, and says why it cannot be made.
 const ask = (title, role, fields, submit, done) => {
@@ -118,9 +136,9 @@ const ask = (title, role, fields, submit, done) => {
 const input = (label, name, options, hint) => field(label, el("input", { name, autocomplete: "off", ...options }), hint);
 
 // actions are the changes that support can make for a key.
-const actions = (check, state, done) => {
+const actions = (check, why, done) => {
   const entries = check.descriptors[0].entries, subjects = entries.map(e => e.key + "=" + e.value);
-  const limited = [...new Set((state ? state.limits : []).map(l => l.rule).filter(Boolean))];
+  const limited = [...new Set(why.limits.map(l => l.rule).filter(Boolean))];
   const subject = () => field("Subject", el("select", { name: "subject" }, subjects.map(s => el("option", {}, s))));
   return el("div", { className: "actions" },
     ask("Reset", "support", [whyField()], async f => {

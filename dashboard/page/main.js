@@ -24,12 +24,17 @@ const pageOf = number => {
   const current = () => number === opened;
   return {
     end: () => { for (const f of ends) f(); },
-    show: (...children) => { if (current()) main.replaceChildren(...children); },
+    show: (...children) => {
+      if (!current()) return;
+      main.replaceChildren(el("h1", { className: "quiet" }, document.title), ...children);
+      for (const c of charts) c.resize();
+    },
     title: text => { document.title = text + " – Stint"; },
     use: (...list) => ends.push(...list.map(c => () => c.destroy())),
     live: f => { if (current()) ends.push(live.subscribe(f)); },
-    // every asks now and then each so many seconds, not while the page is hidden.
-    every(seconds, f) {
+    // every asks now, unless later, and then each so many seconds, not while the page is hidden.
+    every(seconds, f, later) {
+      if (!current()) return;
       let timer = 0;
       const run = async () => {
         if (!current()) return;
@@ -41,7 +46,8 @@ const pageOf = number => {
       const wake = () => { if (!document.hidden) { clearTimeout(timer); run(); } };
       document.addEventListener("visibilitychange", wake);
       ends.push(() => { clearTimeout(timer); document.removeEventListener("visibilitychange", wake); });
-      run();
+      if (later) timer = setTimeout(run, seconds * 1000);
+      else run();
     },
   };
 };
@@ -95,6 +101,7 @@ const begin = s => {
   Object.assign(session, { login: false, csrf: "" }, s);
   put($("who"), session.caller ? session.caller + " (" + session.role + ")" : "");
   $("logout").hidden = !session.csrf;
+  live.adjust();
 };
 
 const zones = () => {

@@ -12,6 +12,7 @@ const card = (title, id) => {
 views.overview = {
   title: "Overview",
   async open(page) {
+    await known.load(); // the rules in shadow mode do not count
     const cards = {
       allowed: card("Allowed a second", "allowed"), denied: card("Denied a second", "denied"), over: card("Over a second", "over"),
       degraded: card("Degraded a second", "degraded"), latency: card("Latency, median", "latency"), store: card("Store", "store"),
@@ -36,15 +37,12 @@ views.overview = {
       name: "Changes in the last 24 hours", id: m => m.at + m.what, sort: "Time", rows: 1,
       nothing: empty("Nothing changed", "Reloads of the rules, refused reloads and changes of epoch stand here."),
       columns: [
-        { title: "Time", value: m => m.at, show: m => stamp(moment(m.at)) },
+        { title: "Time", value: m => m.at, show: m => stamp(moment(m.at)), className: "time" },
         { title: "Change", value: m => m.what },
         { title: "Note", value: m => m.note || "" },
       ],
     });
     const alert = el("div", { className: "alerts", role: "alert" });
-    page.show(alert, el("dl", { className: "cards" }, Object.values(cards).map(c => c.element)),
-      section("Now", now.element), section("Which rules deny", top.element), section("Today", day.element, changes.element));
-
     let before = null;
     const frame = f => {
       const rates = live.rates(), last = rates.findLast(r => r.allowed != null);
@@ -67,8 +65,8 @@ views.overview = {
       day.draw(perSecond(h), marksOf(h));
       changes.fill(h.marks);
     });
-    page.every(5, async () => {
-      const ready = await api.get("/readyz");
+    const readiness = async () => {
+      const [ready, alarms] = await Promise.all([api.get("/readyz"), optional(api.get("/v1/alarms"))]);
       cards.reloads.set(whole(ready.rules.count), "generation " + ready.rules.generation + ", " + (ready.rules.hash || "no rules"), ready.rules.reload_error);
       cards.store.set(ready.store.kind || "–", ready.store.error || "no error", ready.store.error);
       const wrong = [
@@ -76,9 +74,15 @@ views.overview = {
         ready.store.error && ["The store has an error: " + ready.store.error + ". Rules answer by their on_store_failure.", null],
         ready.rules.reload_error && ["The last reload was refused; earlier rules are in force. ", link("See the faults", ["text"])],
         ready.catalog && ready.catalog.reload_error && ["The last reload of rules per API was refused: " + ready.catalog.reload_error, null],
+        ...(alarms ? alarms.alarms || [] : []).map(a => [(a.text || a.kind) + (a.hint ? " " + a.hint : ""), a.rule ? link(" See the rule", ["rules", a.domain || "", a.rule]) : null]),
       ].filter(Boolean);
       alert.replaceChildren(...wrong.map(([text, more]) => el("p", { className: "alert" }, text, more)));
-    });
+    };
+    await readiness(); // before anything is shown, so that an alert moves nothing
+    page.show(alert, el("dl", { className: "cards" }, Object.values(cards).map(c => c.element)),
+      section("Now", now.element), section("Which rules deny", top.element), section("Today", day.element, changes.element));
+
+    page.every(5, readiness, true);
     page.live(frame);
   },
 };

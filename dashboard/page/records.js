@@ -4,21 +4,21 @@ const noRecords = () => empty("This service has no records", "Start it with --re
 
 const recordKinds = {
   bans: ["ban", [
-    { title: "Banned", value: r => r.subject || r.address || r.network, className: "key" }, { title: "Until", value: r => r.until || "", show: r => untilText(r) },
-    { title: "Why", value: r => r.why || "" }, { title: "Changed", value: r => r.changed, show: r => stamp(moment(r.changed)) },
+    { title: "Banned", value: r => r.subject || r.address || r.network, className: "key" }, { title: "Until", value: r => r.until || "", show: r => untilText(r), className: "time" },
+    { title: "Why", value: r => r.why || "" }, { title: "Changed", value: r => r.changed, show: r => stamp(moment(r.changed)), className: "time" },
   ], r => "/v1/bans/" + encodeURIComponent(r.subject || r.address || r.network)],
   overrides: ["override", [
     { title: "Whose", value: r => r.subject || r.pattern, className: "key" }, { title: "Rule", value: r => r.rule, className: "key" },
     { title: "Requests", value: r => r.unlimited ? "unlimited" : r.requests, number: true }, { title: "Per", value: r => r.per || "" }, { title: "Burst", value: r => r.burst, number: true },
-    { title: "Until", value: r => r.until || "", show: r => untilText(r) }, { title: "Why", value: r => r.why || "" }, { title: "Changed", value: r => r.changed, show: r => stamp(moment(r.changed)) },
+    { title: "Until", value: r => r.until || "", show: r => untilText(r), className: "time" }, { title: "Why", value: r => r.why || "" }, { title: "Changed", value: r => r.changed, show: r => stamp(moment(r.changed)), className: "time" },
   ], r => "/v1/overrides/" + encodeURIComponent(r.subject || r.pattern) + "/" + encodeURIComponent(r.rule)],
   subjects: ["subject", [
     { title: "Subject", value: r => r.subject, className: "key" }, { title: "Kind", value: r => r.kind || "" }, { title: "Plan", value: r => r.plan || "" },
-    { title: "Groups", value: r => (r.groups || []).join(", ") }, { title: "Notes", value: r => r.notes || "" }, { title: "Changed", value: r => r.changed, show: r => stamp(moment(r.changed)) },
+    { title: "Groups", value: r => (r.groups || []).join(", ") }, { title: "Notes", value: r => r.notes || "" }, { title: "Changed", value: r => r.changed, show: r => stamp(moment(r.changed)), className: "time" },
   ], null],
   keys: ["API key", [
     { title: "Hash", value: r => r.hash, show: r => r.hash.slice(0, 12), className: "key" }, { title: "Ends with", value: r => r.last || "" }, { title: "Subject", value: r => r.subject || "", className: "key" },
-    { title: "Until", value: r => r.until || "", show: r => untilText(r) }, { title: "Why", value: r => r.why || "" }, { title: "Changed", value: r => r.changed, show: r => stamp(moment(r.changed)) },
+    { title: "Until", value: r => r.until || "", show: r => untilText(r), className: "time" }, { title: "Why", value: r => r.why || "" }, { title: "Changed", value: r => r.changed, show: r => stamp(moment(r.changed)), className: "time" },
   ], null],
 };
 
@@ -81,7 +81,7 @@ views.audit = {
       name: "Audit trail", id: e => String(e.number), sort: "Entry", rows: 8,
       nothing: empty("No entry", Object.values(query).some(Boolean) ? "Leave out a filter." : "Changes of records, resets and changes of rules per API stand here, with who made them and why."),
       columns: [
-        { title: "Entry", value: e => e.number, number: true }, { title: "Time", value: e => e.time, show: e => stamp(moment(e.time)) },
+        { title: "Entry", value: e => e.number, number: true }, { title: "Time", value: e => e.time, show: e => stamp(moment(e.time)), className: "time" },
         { title: "Who", value: e => e.actor || "(no name)" }, { title: "From", value: e => e.from }, { title: "What", value: e => e.action + " " + e.kind },
         { title: "Object", value: e => e.erased ? "(erased)" : e.object || "", className: "key" }, { title: "Why", value: e => e.why || "" },
         { title: "Until", value: e => e.until || "", show: e => e.until ? stamp(moment(e.until)) : "" },

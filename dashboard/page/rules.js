@@ -15,7 +15,7 @@ views.rules = {
     await known.load();
     if (name !== undefined) return openRule(page, domain, name, query);
     const list = table({
-      name: "Rules", id: r => JSON.stringify([r.domain, r.name]), sort: "Denied", rows: 8,
+      name: "Rules", quiet: true, id: r => JSON.stringify([r.domain, r.name]), sort: "Denied", rows: 8,
       nothing: empty("No rules are in force", "Write a rule file and start the service with --rules FILE; docs/recipes.md has the usual limits."),
       columns: [
         { title: "Rule", value: r => r.name, show: r => link(r.name, ["rules", r.domain, r.name]), className: "key" },
@@ -28,7 +28,7 @@ views.rules = {
         { title: "Keys", value: r => r.facts ? r.facts.keys : 0, number: true },
         { title: "Peak use of a key", value: r => r.facts && r.facts.peaks.periods ? r.facts.peaks.p99 : null, show: r => useText(r.facts && r.facts.peaks) },
         { title: "Candidate", value: r => r.facts && r.facts.candidate ? r.facts.candidate.then.denied : null, show: r => candidateText(r.facts && r.facts.candidate) },
-        { title: "Advice", value: r => r.advice ? r.advice.sentence : "", className: "wide" },
+        { title: "Advice", value: r => r.advice ? r.advice.text : "", className: "wide" },
       ],
     });
     page.show(section("Rules", el("p", { className: "sub" }, "Most denials first. A rule has its history, its keys and its advice behind its name."), list.element));
@@ -57,16 +57,11 @@ async function openRule(page, domain, name, query) {
   const about = el("div", { className: "about" }), use = el("div"), candidate = el("div"), advice = el("div");
   const marks = table({
     name: "Changes", id: m => m.at + m.what, sort: "Time", rows: 1, nothing: empty("Nothing changed", "Reloads and changes of epoch stand here."),
-    columns: [{ title: "Time", value: m => m.at, show: m => stamp(moment(m.at)) }, { title: "Change", value: m => m.what }, { title: "Note", value: m => m.note || "" }],
+    columns: [{ title: "Time", value: m => m.at, show: m => stamp(moment(m.at)), className: "time" }, { title: "Change", value: m => m.what }, { title: "Note", value: m => m.note || "" }],
   });
   const steps = el("p", { className: "steps" },
     el("a", { href: to(["rules", domain, name], { step: "1m" }), "aria-current": step === "1m" ? "true" : null }, "24 hours"),
     el("a", { href: to(["rules", domain, name]), "aria-current": step === "1m" ? null : "true" }, "7 days"));
-  page.show(
-    el("p", { className: "crumbs" }, link("Rules", ["rules"]), " › " + domain),
-    section(name, about),
-    section("Advice", advice), section("History", steps, history.element, marks.element),
-    section("How close keys come to the limit", use), section("Candidate", candidate));
   about.replaceChildren(r ? factList([
     ["Limit", limitText(r) + (r.shadow ? ", in shadow mode: it denies nobody" : "")],
     ["Coordination", r.coordination], ["On store failure", r.on_store_failure],
@@ -75,27 +70,38 @@ async function openRule(page, domain, name, query) {
     ["Denials", el("span", {}, link("the log", ["denials"], { domain, rule: name }))],
     r.file ? ["Text", el("span", {}, link(r.file + ":" + r.line, ["text", r.file, String(r.line)]))] : null,
   ]) : empty("No rule of a file has this name now", "It may be a rule per API, or a rule that a reload removed."));
-  page.every(60, async () => {
+  const drawHistory = async () => {
     const h = await optional(api.get("/v1/facts/history", { domain, rule: name, step }));
     if (!h) return;
     history.draw(perSecond(h), marksOf(h));
     marks.fill(h.marks);
-  });
-  page.every(60, async () => {
+  };
+  const drawAdvice = async () => {
     const a = (await advices()).get(JSON.stringify([domain, name]));
     advice.replaceChildren(a ? adviceBox(a) : empty("No advice", "Advice needs 50 keys, 1,000 requests and an hour, and says nothing where all is well."));
-  });
-  page.every(5, async () => {
+  };
+  const drawFacts = async () => {
     const summary = await optional(api.get("/v1/facts"));
     const f = summary && summary.rules.find(x => x.domain === domain && x.name === name);
     use.replaceChildren(f ? factsOf(f) : empty("Nothing is known yet", "The rule was never asked since " + (summary ? stamp(moment(summary.since)) : "the start") + "."));
     candidate.replaceChildren(f && f.candidate ? candidateBox(f.candidate) : empty("This rule tries no other numbers", "Write candidate: beside rate_limit, and see here what would change."));
-  });
+  };
+  // All is there before it is shown, so that nothing moves.
+  await Promise.all([drawHistory(), drawAdvice(), drawFacts()]);
+  page.show(
+    el("p", { className: "crumbs" }, link("Rules", ["rules"]), " › " + domain),
+    section(name, about),
+    section("Advice", advice), section("History", steps, history.element, marks.element),
+    section("How close keys come to the limit", use), section("Candidate", candidate));
+  page.every(60, drawHistory, true);
+  page.every(60, drawAdvice, true);
+  page.every(5, drawFacts, true);
 }
 
 // adviceBox shows a piece of advice with the lines that would do it.
-const adviceBox = a => el("div", { className: "advice" }, el("p", {}, a.sentence),
-  a.yaml ? el("pre", { tabIndex: 0 }, a.yaml) : null, a.command ? el("pre", { tabIndex: 0 }, a.command) : null);
+const adviceBox = a => el("div", { className: "advice" }, el("p", {}, a.text),
+  [["The lines that would do it", a.yaml], ["To try it beside the limit in force", a.candidate], ["To see its effect on an access log", a.command]].filter(([, text]) => text).map(([title, text]) =>
+    el("div", {}, el("p", { className: "sub" }, title), el("pre", { tabIndex: 0, role: "region", "aria-label": title }, text))));
 
 const factsOf = f => {
   const p = f.peaks, all = f.allowed + f.denied;
@@ -121,7 +127,7 @@ const factsOf = f => {
 
 const candidateBox = c => {
   const t = table({
-    name: "Candidate", id: r => r.what, nothing: "", columns: [
+    name: "Candidate", quiet: true, id: r => r.what, nothing: "", columns: [
       { title: "What", value: r => r.what }, { title: "Now", value: r => r.now, number: true }, { title: "With the candidate", value: r => r.then, number: true },
     ],
   });

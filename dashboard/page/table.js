@@ -19,8 +19,9 @@ const download = (name, text) => {
 };
 
 // table makes a table. A column has a title, value(row) for sorting and CSV, and may have show(row),
-// text or a node for the cell, and number, for digits at the right. id(row) names a row.
-const table = ({ name, columns, id, sort, descending = true, nothing, rows: least = 0 }) => {
+// text or a node for the cell, and number, for digits at the right. id(row) names a row. The caption of
+// a quiet table is not shown, because the title above says the same.
+const table = ({ name, columns, id, sort, descending = true, nothing, rows: least = 0, quiet = false }) => {
   let rows = [], by = sort == null ? null : columns.find(c => c.title === sort), down = descending;
   const body = el("tbody");
   const made = new Map();
@@ -33,7 +34,7 @@ const table = ({ name, columns, id, sort, descending = true, nothing, rows: leas
     const th = el("th", { scope: "col", className: c.number ? "n" : "" }, c.title && !c.action ? button : c.title);
     return th;
   });
-  const caption = el("caption", {}, name);
+  const caption = el("caption", { className: quiet ? "quiet" : "" }, name);
   const csv = el("button", { type: "button", className: "csv", onclick: () => download(name.toLowerCase().replace(/\W+/g, "-") + ".csv", csvOf(columns.filter(c => !c.action), ordered())) }, "CSV");
   csv.setAttribute("aria-label", name + " as CSV");
   const grid = el("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": name }, el("table", {}, caption, el("thead", {}, el("tr", {}, heads)), body));

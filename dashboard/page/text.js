@@ -6,7 +6,7 @@ views.text = {
     const answer = await optional(api.get("/v1/rule-text"));
     if (!answer || !answer.files.length) return page.show(section("Rule text", empty("There are no rule files", "Write one and start the service with --rules FILE; docs/rules.md has every word.")));
     const faults = table({
-      name: "Faults", id: f => [f.file, f.line, f.problem].join(" "), nothing: empty("No fault", "stint check finds nothing in these files either."),
+      name: "Faults", quiet: true, id: f => [f.file, f.line, f.problem].join(" "), nothing: empty("No fault", "stint check finds nothing in these files either."),
       columns: [
         { title: "Place", value: f => f.file + (f.line ? ":" + f.line : ""), show: f => link(f.file + (f.line ? ":" + f.line : ""), ["text", f.file, String(f.line)]), className: "key" },
         { title: "Severity", value: f => f.severity }, { title: "Problem", value: f => f.problem, className: "wide" }, { title: "Hint", value: f => f.hint, className: "wide" },

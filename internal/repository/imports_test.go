@@ -309,7 +309,12 @@ var layers = []layer{
 		"facts and explanations are shown without knowing who gathers them",
 	},
 	{
-		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*", "dashboard"},
+		[]string{"dashboard"},
+		[]string{"facts", "rule", "rule/audit", "server/access", "server/resource", "internal/..."},
+		"the page asks the admin API, as any client does; only logins and the text of rules are its own",
+	},
+	{
+		[]string{"server/*", "httplimit", "grpclimit", "gateway", "gateway/*"},
 		[]string{".", "rule", "rule/denial", "server/httpapi/*", "server/access", "limiter", "limiter/*", "load", "internal/..."},
 		"a protocol is a thin skin around limiter; app joins it with the others",
 	},

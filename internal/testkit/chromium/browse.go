@@ -1,4 +1,6 @@
-package testkit
+// Package chromium opens pages in a real browser for tests: Browse shows one and returns its DOM, and
+// a Browser is driven step by step.
+package chromium
 
 import (
 	"bytes"
@@ -8,17 +10,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stint/internal/testkit"
 )
 
 // Browse opens a page in Chromium, lets it run for some seconds of virtual time, and returns its
-// DOM at the end and its console output. flags are further flags of Chromium.
-func Browse(t *testing.T, url string, flags ...string) (dom, console string) {
+// DOM at the end and its console output. more are further flags of Chromium.
+func Browse(t *testing.T, url string, more ...string) (dom, console string) {
 	t.Helper()
-	browser := browserPath(t)
+	program := path(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	args := append(browserFlags(t), "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom")
-	cmd := exec.CommandContext(ctx, browser, append(append(args, flags...), url)...)
+	args := append(flags(t), "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom")
+	cmd := exec.CommandContext(ctx, program, append(append(args, more...), url)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -32,20 +36,20 @@ func Browse(t *testing.T, url string, flags ...string) (dom, console string) {
 	return out.String(), console
 }
 
-// browserPath returns the path of Chromium.
-func browserPath(t testing.TB) string {
+// path returns the path of Chromium.
+func path(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
+		if found, err := exec.LookPath(name); err == nil {
+			return found
 		}
 	}
-	SkipOrFail(t, "no chromium in the path; make deps installs it")
+	testkit.SkipOrFail(t, "no chromium in the path; make deps installs it")
 	return ""
 }
 
-// browserFlags returns the flags of a Chromium without a window that calls nobody by itself.
-func browserFlags(t testing.TB) []string {
+// flags returns the flags of a Chromium without a window that calls nobody by itself.
+func flags(t testing.TB) []string {
 	return []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -1,4 +1,4 @@
-package testkit
+package chromium
 
 import (
 	"bufio"
@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"stint/internal/testkit"
 )
 
 // Browser is a running Chromium, which a test drives by the DevTools protocol.
@@ -48,20 +50,20 @@ type reply struct {
 	} `json:"error"`
 }
 
-// browserTime is the longest time in which a browser must answer.
-const browserTime = 2 * time.Minute
+// patience is the longest time in which a browser must answer.
+const patience = 2 * time.Minute
 
-// StartBrowser starts Chromium, which ends with the test. flags are further flags.
-func StartBrowser(t testing.TB, flags ...string) *Browser {
+// Start starts Chromium, which ends with the test. more are further flags.
+func Start(t testing.TB, more ...string) *Browser {
 	t.Helper()
 	toChild, in, err := os.Pipe()
-	Must(t, err)
+	testkit.Must(t, err)
 	fromChild, out, err := os.Pipe()
-	Must(t, err)
-	cmd := exec.Command(browserPath(t), append(append(browserFlags(t), flags...), "--remote-debugging-pipe", "about:blank")...)
+	testkit.Must(t, err)
+	cmd := exec.Command(path(t), append(append(flags(t), more...), "--remote-debugging-pipe", "about:blank")...)
 	cmd.ExtraFiles = []*os.File{toChild, out} // descriptors 3 and 4
-	OwnGroup(cmd)
-	Must(t, cmd.Start())
+	testkit.OwnGroup(cmd)
+	testkit.Must(t, cmd.Start())
 	_, _ = toChild.Close(), out.Close()
 	b := &Browser{t: t, out: in, waiting: map[int]chan reply{}, tabs: map[string]*Tab{}}
 	read := make(chan struct{})
@@ -70,7 +72,7 @@ func StartBrowser(t testing.TB, flags ...string) *Browser {
 		b.read(fromChild)
 	}()
 	t.Cleanup(func() {
-		_ = KillGroup(cmd.Process)
+		_ = testkit.KillGroup(cmd.Process)
 		_ = cmd.Wait()
 		_, _ = in.Close(), fromChild.Close()
 		<-read
@@ -145,8 +147,8 @@ func (b *Browser) call(session, method string, params, result any) error {
 			return json.Unmarshal(r.Result, result)
 		}
 		return nil
-	case <-time.After(browserTime):
-		return fmt.Errorf("%s: no answer in %s", method, browserTime)
+	case <-time.After(patience):
+		return fmt.Errorf("%s: no answer in %s", method, patience)
 	}
 }
 
@@ -154,9 +156,9 @@ func (b *Browser) call(session, method string, params, result any) error {
 func (b *Browser) Open(url string) *Tab {
 	b.t.Helper()
 	var made struct{ BrowserContextID, TargetID, SessionID string }
-	Must(b.t, b.call("", "Target.createBrowserContext", map[string]any{}, &made))
-	Must(b.t, b.call("", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": made.BrowserContextID}, &made))
-	Must(b.t, b.call("", "Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &made))
+	testkit.Must(b.t, b.call("", "Target.createBrowserContext", map[string]any{}, &made))
+	testkit.Must(b.t, b.call("", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": made.BrowserContextID}, &made))
+	testkit.Must(b.t, b.call("", "Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &made))
 	tab := &Tab{browser: b, session: made.SessionID}
 	b.mu.Lock()
 	b.tabs[tab.session] = tab
@@ -173,7 +175,7 @@ func (t *Tab) call(method string, params, result any) {
 	if params == nil {
 		params = map[string]any{}
 	}
-	Must(t.browser.t, t.browser.call(t.session, method, params, result))
+	testkit.Must(t.browser.t, t.browser.call(t.session, method, params, result))
 }
 
 // Go opens another page in the tab.
@@ -241,7 +243,7 @@ func (t *Tab) run(expression string, value any) error {
 // may be loading.
 func (t *Tab) Until(expression string) {
 	t.browser.t.Helper()
-	Until(t.browser.t, expression, func() bool {
+	testkit.Until(t.browser.t, expression, func() bool {
 		holds := false
 		return t.run("Boolean("+expression+")", &holds) == nil && holds
 	})
