@@ -23,6 +23,11 @@ views.keys = {
       ],
     });
     const result = el("div", { id: "why-result" });
+    const fill = async () => {
+      const answer = await optional(query.id ? api.get("/v1/facts/keys", { id: query.id }) : api.get("/v1/facts/keys", { domain: query.rule ? query.domain : "", rule: query.rule, by, n: 50 }));
+      top.fill(answer ? answer.keys : []);
+    };
+    await fill();
     page.show(
       section("Busiest keys",
         el("form", { className: "filters" },
@@ -32,10 +37,7 @@ views.keys = {
         el("p", { className: "sub" }, "A key is shown as a keyed hash; its values only where the rule file says show: true. Counts are never too low, and too high by at most the error."),
         top.element),
       section("One key", keyForm(query, result), result));
-    page.every(5, async () => {
-      const answer = await optional(query.id ? api.get("/v1/facts/keys", { id: query.id }) : api.get("/v1/facts/keys", { domain: query.rule ? query.domain : "", rule: query.rule, by, n: 50 }));
-      top.fill(answer ? answer.keys : []);
-    });
+    page.every(5, fill, true);
     if (query.request) await showWhy(result, { request: query.request });
     else if (query.entries) await showWhy(result, { domain: query.domain, entries: parseEntries(query.entries) });
   },
@@ -70,13 +72,15 @@ async function showWhy(result, question) {
   result.replaceChildren(el("p", { className: "sub" }, "Asking …"));
   try {
     if (question.request) return result.replaceChildren(foundBox(await api.get("/v1/why", { request_id: question.request })));
-    const check = { domain: question.domain, descriptors: [{ entries: question.entries }] };
-    const why = await api.call("POST", "/v1/why", check);
-    result.replaceChildren(whyBox(why), whyTable(why), actions(check, why, () => showWhy(result, question)));
+    const why = await api.call("POST", "/v1/why", checkOf(question));
+    result.replaceChildren(whyBox(why), whyTable(why), actions(question, why, result));
   } catch (e) {
     result.replaceChildren(empty("No answer: " + e.message, question.request ? "The log of denials is a sample; ask by the entries." : "Look at the domain and the entries."));
+    if (question.entries) result.append(actions(question, { limits: [] }, result)); // a key can be helped while nobody knows why
   }
 }
+
+const checkOf = question => ({ domain: question.domain, descriptors: [{ entries: question.entries }] });
 
 const waitText = ms => ms < 0 ? "never" : ms === 0 ? "now" : "in " + span(ms * 1e6);
 
@@ -136,8 +140,8 @@ const ask = (title, role, fields, submit, done) => {
 const input = (label, name, options, hint) => field(label, el("input", { name, autocomplete: "off", ...options }), hint);
 
 // actions are the changes that support can make for a key.
-const actions = (check, why, done) => {
-  const entries = check.descriptors[0].entries, subjects = entries.map(e => e.key + "=" + e.value);
+const actions = (question, why, result) => {
+  const done = () => showWhy(result, question), check = checkOf(question), subjects = question.entries.map(e => e.key + "=" + e.value);
   const limited = [...new Set(why.limits.map(l => l.rule).filter(Boolean))];
   const subject = () => field("Subject", el("select", { name: "subject" }, subjects.map(s => el("option", {}, s))));
   return el("div", { className: "actions" },
