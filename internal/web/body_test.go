@@ -182,3 +182,15 @@ func BenchmarkAnswer(b *testing.B) {
 		f.Put(header)
 	}
 }
+
+// Browsers prefer HTML; programs that accept anything do not.
+func TestPrefersHTML(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8": true, "text/html": true, "Text/HTML;q=0.5": true,
+		"": false, "*/*": false, "text/plain": false, "text/plain,text/html;q=0.5": false, "text/html;q=0": false, "application/json": false,
+	} {
+		if got := PrefersHTML([]string{accept}); got != want {
+			t.Errorf("%q: %v", accept, got)
+		}
+	}
+}
