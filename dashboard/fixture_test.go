@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,6 +31,7 @@ type fixture struct {
 	rules   string       // path of the rule file
 	began   time.Time
 	asked   chan string // changes: method, path and body
+	calm    atomic.Bool // nothing is wrong, for a picture
 }
 
 // ruleText is a rule file with a likely mistake: the second rule can never deny.
@@ -93,14 +95,38 @@ func (f *fixture) counts(n int) []facts.Rule {
 	user.Candidate = &facts.Candidate{
 		Limit: "token_bucket, 200 per 1m", Now: facts.Counts{Allowed: 100, Denied: 40}, Then: facts.Counts{Allowed: 135, Denied: 5}, KeysDeniedNow: 9, KeysDeniedThen: 1,
 	}
-	return []facts.Rule{user, {Domain: "shop", Name: "shop/cart", Shadow: true, Counts: facts.Counts{Allowed: 50, Denied: 1}}}
+	cart := facts.Rule{Domain: "shop", Name: "shop/cart", Shadow: true, Counts: facts.Counts{Allowed: 50, Denied: 1}}
+	if f.calm.Load() {
+		x := float64(n)
+		user.Allowed, user.Denied = uint64(5e6+2100*x+9000*math.Sin(x/20)), uint64(9e4+260*x+1500*math.Sin(x/9))
+		cart.Allowed, cart.Denied, cart.Shadow = uint64(8e5+400*x), uint64(12*x), false
+	}
+	return []facts.Rule{user, cart}
 }
 
-func (f *fixture) nodes() []facts.Node {
+func (f *fixture) nodes() (list []facts.Node) {
+	if f.calm.Load() {
+		for _, name := range []string{"a", "b", "c"} {
+			list = append(list, facts.Node{Name: "node-" + name, At: time.Now(), Decided: 9e6, Median: 4200 * time.Nanosecond, P99: 90 * time.Microsecond, Generation: 2, Hash: "0011aabbccdd"})
+		}
+		return list
+	}
 	return []facts.Node{
 		{Name: "node-a", At: time.Now(), Decided: 124_000, Median: 4200 * time.Nanosecond, P99: 90 * time.Microsecond, Generation: 2, Hash: "0011aabbccdd"},
 		{Name: evil, At: time.Now(), Decided: 900, Failed: 2, Degraded: 5, Median: 800 * time.Microsecond, P99: 3 * time.Millisecond, Generation: 1, Hash: "99887766aabb", StoreError: "connection refused"},
 	}
+}
+
+// day is the history of a calm day.
+func (f *fixture) day() facts.History {
+	h := facts.History{Step: time.Minute, Marks: []facts.Mark{{At: f.began.Add(-7 * time.Hour), What: "reload", Note: "0011aabbccdd"}}}
+	for i := range 1440 {
+		wave := 1 - math.Cos(2*math.Pi*float64(i)/1440)
+		h.Points = append(h.Points, facts.Point{At: f.began.Add(time.Duration(i-1440) * time.Minute).Truncate(time.Minute), Counts: facts.Counts{
+			Allowed: uint64(60 * (700 + 900*wave + 60*math.Sin(float64(i)/7))), Denied: uint64(60 * 130 * wave * wave / 2),
+		}})
+	}
+	return h
 }
 
 // live sends a frame at once, and then each 100 ms, each of which stands for a second.
@@ -132,17 +158,22 @@ func (f *fixture) answers() map[string]func(*http.Request) any {
 		"GET /v1/limits": fixed(`{"hash":"0011aabbccdd","generation":2,"rules":2,"domains":[{"domain":"shop","atomic":true,"rules":[
 			{"name":"shop/user","file":"` + f.rules + `","line":4,"algorithm":"token_bucket","requests":100,"per":"1m","burst":100,"shadow":false,"quota":false,"overrides":3,"on_store_failure":"allow","coordination":"leased"},
 			{"name":"shop/cart","file":"` + f.rules + `","line":6,"algorithm":"fixed_window","requests":5,"per":"1m","shadow":true,"quota":false,"on_store_failure":"allow","coordination":"strict"}]}]}`),
-		"GET /readyz": fixed(`{"ready":true,"reason":"","rules":{"hash":"0011aabbccdd","generation":2,"count":2,"reload_error":"shop.yaml:4: no"},"store":{"kind":"redis","error":""}}`),
+		"GET /readyz": func(*http.Request) any {
+			return json.RawMessage(`{"ready":true,"reason":"","rules":{"hash":"0011aabbccdd","generation":2,"count":2,"reload_error":"` + f.reloadError() + `"},"store":{"kind":"redis","error":""}}`)
+		},
 		"GET /v1/facts": func(*http.Request) any {
 			return facts.Summary{At: time.Now(), Since: f.began, Nodes: f.nodes(), Rules: f.counts(0)}
 		},
 		"GET /v1/facts/keys": func(*http.Request) any {
 			return map[string]any{"keys": []facts.Key{
-				{Rule: "shop/user", ID: "00112233445566778899aabbccddeeff", Entries: []facts.Entry{{Key: "user", Value: evil}}, Allowed: 500, Denied: 321, Error: 4},
-				{Rule: "shop/user", ID: "ffeeddccbbaa99887766554433221100", Entries: []facts.Entry{{Key: "user"}}, Allowed: 100, Denied: 45, Over: 2, Error: 4},
+				{Domain: "shop", Rule: "shop/user", ID: "00112233445566778899aabbccddeeff", Entries: []facts.Entry{{Key: "user", Value: evil}}, Allowed: 500, Denied: 321, Error: 4},
+				{Domain: "shop", Rule: "shop/user", ID: "ffeeddccbbaa99887766554433221100", Entries: []facts.Entry{{Key: "user"}}, Allowed: 100, Denied: 45, Over: 2, Error: 4},
 			}}
 		},
 		"GET /v1/facts/history": func(r *http.Request) any {
+			if f.calm.Load() {
+				return f.day()
+			}
 			h := facts.History{Rule: r.URL.Query().Get("rule"), Step: 10 * time.Minute, Marks: []facts.Mark{{At: f.began, What: "reload", Note: evil}, {At: f.began, What: "epoch", Note: "run 7"}}}
 			for i := range 100 {
 				h.Points = append(h.Points, facts.Point{At: f.began.Add(time.Duration(i-100) * 10 * time.Minute).Truncate(10 * time.Minute), Counts: facts.Counts{Allowed: uint64(6000 + 100*i), Denied: uint64(60 * i)}})
@@ -175,6 +206,13 @@ func (f *fixture) answers() map[string]func(*http.Request) any {
 		"GET /v1/audit":        fixed(`{"entries":[{"number":12,"revision":9,"time":"2026-01-02T03:04:05Z","action":"put","kind":"ban","actor":"oncall","object":"user=42","after":{"subject":"user=42"},"why":"too many","from":"127.0.0.1","erased":false}],"next":null,"head":{"number":12,"hash":"aa"}}`),
 		"GET /v1/audit/verify": fixed(`{"whole":true,"first":1,"head":{"number":12,"hash":"aa"},"erased":0,"skipped":[]}`),
 	}
+}
+
+func (f *fixture) reloadError() string {
+	if f.calm.Load() {
+		return ""
+	}
+	return "shop.yaml:4: no"
 }
 
 // quote writes a text as JSON.

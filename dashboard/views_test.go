@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"image"
 	_ "image/png"
@@ -98,6 +99,28 @@ func TestViews(t *testing.T) {
 	}
 }
 
+var picture = flag.String("dashboard.picture", "", "write a picture of the overview to this file, for the documents")
+
+// The overview of a calm day has no alert. With -dashboard.picture it becomes a picture.
+func TestCalm(t *testing.T) {
+	t.Parallel()
+	f := startFixture(t, &access.Guard{})
+	f.calm.Store(true)
+	tab := chromium.Start(t).Open("about:blank")
+	tab.Size(1200, 790, false)
+	tab.Go(f.URL + "/")
+	tab.Until("document.body.dataset.view && document.querySelector('main').innerText.includes('the same rules')")
+	alerts := -1
+	tab.Run("document.querySelectorAll('.alert, .bad').length", &alerts)
+	if alerts != 0 {
+		t.Errorf("%d alerts", alerts)
+	}
+	if *picture != "" {
+		tab.Until("Number(document.body.dataset.frames) > 120")
+		testkit.Must(t, os.WriteFile(*picture, tab.Screenshot(), 0o600))
+	}
+}
+
 // colors counts the colors of a picture.
 func colors(t *testing.T, picture []byte) int {
 	t.Helper()
@@ -160,9 +183,9 @@ func TestCSV(t *testing.T) {
 		return text
 	}
 	tab.Until("document.querySelectorAll('tbody tr').length == 2")
-	want := "Key,Entries,Rule,Denied,Allowed,Over,Error at most\r\n" +
-		"00112233445566778899aabbccddeeff,\"user=" + strings.ReplaceAll(evil, `"`, `""`) + "\",shop/user,321,500,0,4\r\n" +
-		"ffeeddccbbaa99887766554433221100,user=∗,shop/user,45,100,2,4\r\n"
+	want := "Key,Entries,Rule,Domain,Denied,Allowed,Over,Error at most\r\n" +
+		"00112233445566778899aabbccddeeff,\"user=" + strings.ReplaceAll(evil, `"`, `""`) + "\",shop/user,shop,321,500,0,4\r\n" +
+		"ffeeddccbbaa99887766554433221100,user=∗,shop/user,shop,45,100,2,4\r\n"
 	if got := copied(); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

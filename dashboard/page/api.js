@@ -99,6 +99,7 @@ const live = {
     }
     this.samples.push(sum);
     if (this.samples.length > 302) this.samples.shift();
+    document.body.dataset.first ??= Math.round(performance.now()); // for tests: when the first frame came
     document.body.dataset.frames = Number(document.body.dataset.frames || 0) + 1;
     for (const f of this.listeners) f(frame);
   },
@@ -127,8 +128,10 @@ const known = {
   limits: null,
   async load() {
     this.limits = await api.get("/v1/limits");
+    const before = [...shadows].join();
     shadows.clear();
     for (const d of this.limits.domains) for (const r of d.rules) if (r.shadow) shadows.add(JSON.stringify([d.domain, r.name]));
+    if (before !== [...shadows].join()) live.samples.push(null); // sums of before and after differ
     return this.limits;
   },
   rules() { return this.limits.domains.flatMap(d => d.rules.map(r => ({ domain: d.domain, ...r }))); },

@@ -9,16 +9,16 @@ views.keys = {
     const chosen = query.rule ? JSON.stringify([query.domain || "", query.rule]) : "";
     if (chosen && !rules.some(([v]) => v === chosen)) rules.push([chosen, query.rule]);
     const top = table({
-      name: "Busiest keys", quiet: true, id: k => k.rule + " " + k.id, sort: by[0].toUpperCase() + by.slice(1), rows: 8,
+      name: "Busiest keys", quiet: true, id: k => [k.domain, k.rule, k.id].join(" "), sort: by[0].toUpperCase() + by.slice(1), rows: 8,
       nothing: empty("No keys yet", "The busiest keys of each rule stand here as soon as requests meet a limit" + (by === "over" ? " above its plain numbers" : by === "denied" ? " and are denied; see those allowed" : "") + "."),
       columns: [
         { title: "Key", value: k => k.id, show: k => link(k.id.slice(0, 12), ["keys"], { ...query, id: k.id }), className: "key" },
         { title: "Entries", value: k => entriesText(k.entries), className: "key" },
-        { title: "Rule", value: k => k.rule },
+        { title: "Rule", value: k => k.rule }, { title: "Domain", value: k => k.domain },
         { title: "Denied", value: k => k.denied, number: true }, { title: "Allowed", value: k => k.allowed, number: true }, { title: "Over", value: k => k.over, number: true },
         { title: "Error at most", value: k => k.error, number: true },
         { title: "Why", action: true, value: () => "", show: k => k.entries.length && k.entries.every(e => e.value)
-          ? link("why?", ["keys"], { ...query, domain: domainOf(k.rule), entries: k.entries.map(e => e.key + "=" + e.value).join("\n") })
+          ? link("why?", ["keys"], { ...query, domain: k.domain, entries: k.entries.map(e => e.key + "=" + e.value).join("\n") })
           : el("span", { title: "The rule file does not say show: true for this key, so its values are unknown here" }, "hidden") },
       ],
     });
@@ -42,8 +42,6 @@ views.keys = {
     else if (query.entries) await showWhy(result, { domain: query.domain, entries: parseEntries(query.entries) });
   },
 };
-
-const domainOf = name => (known.rules().find(r => r.name === name) || {}).domain || "";
 
 // parseEntries reads one KEY=VALUE a line.
 const parseEntries = text => text.split("\n").map(l => l.trim()).filter(Boolean).map(l => {

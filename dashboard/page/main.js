@@ -101,7 +101,8 @@ const begin = s => {
   Object.assign(session, { login: false, csrf: "" }, s);
   put($("who"), session.caller ? session.caller + " (" + session.role + ")" : "");
   $("logout").hidden = !session.csrf;
-  live.adjust();
+  // The stream begins when the rules in shadow mode are known.
+  known.load().catch(() => {}).then(() => live.adjust());
 };
 
 const zones = () => {

@@ -19,7 +19,7 @@ views.overview = {
       nodes: card("Nodes", "nodes"), reloads: card("Rules", "reloads"),
     };
     const now = chart("Decisions a second, the last five minutes", ["allowed", "denied", "over", "degraded"], { height: 180, unit: "/s" });
-    const day = chart("Decisions a second, the last 24 hours by minute", ["allowed", "denied", "over", "degraded"], { height: 180, unit: "/s" });
+    const day = chart("Decisions a second of this node, the last 24 hours by minute", ["allowed", "denied", "over", "degraded"], { height: 180, unit: "/s" });
     page.use(now, day);
     const top = table({
       name: "Rules with most denials now", id: r => r.domain + " " + r.name, sort: "Denied a second", rows: 5,

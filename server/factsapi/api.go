@@ -1,7 +1,10 @@
 package factsapi
 
 import (
+	"context"
 	"net/http"
+	"runtime/pprof"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,6 +14,9 @@ import (
 	"stint/rule"
 	"stint/server/resource"
 )
+
+// CostLabel is the label of CPU profiles whose value is the path of a request.
+const CostLabel = "stint_facts"
 
 // Paths are the paths of the API.
 var Paths = []string{"/v1/facts", "/v1/live", "/v1/advice"}
@@ -88,7 +94,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		resource.RefuseMethod(w, r, "GET", "HEAD")
 	default:
-		handler(w, r)
+		// The label also marks the goroutine that builds frames, so that a profile shows what viewers cost.
+		pprof.Do(r.Context(), pprof.Labels(CostLabel, r.URL.Path), func(context.Context) { handler(w, r) })
 	}
 }
 
