@@ -116,7 +116,7 @@ func TestCalm(t *testing.T) {
 		t.Errorf("%d alerts", alerts)
 	}
 	if *picture != "" {
-		tab.Until("Number(document.body.dataset.frames) > 120")
+		tab.Until("Number(document.body.dataset.frames) > 305")
 		testkit.Must(t, os.WriteFile(*picture, tab.Screenshot(), 0o600))
 	}
 }

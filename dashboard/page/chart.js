@@ -21,9 +21,9 @@ const ticks = (_, at, axisNumber, space, step) => {
   });
 };
 
-// chart makes a chart of named lines. draw(rows, marks) shows rows {at, NAME...}, with vertical lines
+// chart makes a chart of named lines over so many seconds until the last point. draw(rows, marks) shows rows {at, NAME...}, with vertical lines
 // at the times of marks.
-const chart = (title, names, { height = 200, labels = {}, unit = "" } = {}) => {
+const chart = (title, names, { height = 200, labels = {}, unit = "", seconds } = {}) => {
   const box = el("div", { className: "chart", role: "img", "aria-label": title });
   box.style.height = height + "px";
   const readout = el("p", { className: "readout", "aria-hidden": "true" }, "\u00a0");
@@ -38,7 +38,7 @@ const chart = (title, names, { height = 200, labels = {}, unit = "" } = {}) => {
     width: box.clientWidth || 600, height, tzDate: inZone, legend: { show: false },
     series: [{}, ...names.map(n => ({ label: n, width: 1.5, points: { show: false }, stroke: () => color(tones[n]), fill: () => color(tones[n] + "-fill"), spanGaps: false }))],
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-    scales: { y: { range: (_, low, high) => [0, Math.max(1, (high || 0) * 1.1)] } },
+    scales: { x: { range: (_, low, high) => [high - seconds, high] }, y: { range: (_, low, high) => [0, Math.max(1, (high || 0) * 1.1)] } },
     axes: [axis({ values: ticks, space: 90, size: 40 }), axis({ values: (_, at) => at.map(n => Number.isInteger(n) ? whole(n) : ""), size: 58 })],
     hooks: {
       setCursor: [u => show(u, u.cursor.idx)],

@@ -24,22 +24,21 @@ views.keys = {
     });
     const result = el("div", { id: "why-result" });
     const fill = async () => {
-      const answer = await optional(query.id ? api.get("/v1/facts/keys", { id: query.id }) : api.get("/v1/facts/keys", { domain: query.rule ? query.domain : "", rule: query.rule, by, n: 50 }));
+      const answer = await optional(query.id ? api.get("/v1/facts/keys", { id: query.id }) : api.get("/v1/facts/keys", { domain: query.rule ? query.domain : "", rule: query.rule, by, n: 20 }));
       top.fill(answer ? answer.keys : []);
     };
-    await fill();
-    page.show(
-      section("Busiest keys",
-        el("form", { className: "filters" },
-          field("Rule", select(rules, chosen, v => { const [d, r] = v ? JSON.parse(v) : ["", ""]; change({ domain: d, rule: r, id: "" }); }, "rule")),
-          field("Sorted by", select(["denied", "allowed", "over"], by, v => change({ by: v === "denied" ? "" : v }), "by")),
-          query.id ? el("p", {}, "Key " + query.id + " in all rules. ", link("All keys", ["keys"], { ...query, id: "" })) : null),
-        el("p", { className: "sub" }, "A key is shown as a keyed hash; its values only where the rule file says show: true. Counts are never too low, and too high by at most the error."),
-        top.element),
-      section("One key", keyForm(query, result), result));
+    // All is there before it is shown, so that nothing moves.
+    await Promise.all([fill(), query.request ? showWhy(result, { request: query.request }) : query.entries ? showWhy(result, { domain: query.domain, entries: parseEntries(query.entries) }) : null]);
+    const busiest = section("Busiest keys",
+      el("form", { className: "filters" },
+        field("Rule", select(rules, chosen, v => { const [d, r] = v ? JSON.parse(v) : ["", ""]; change({ domain: d, rule: r, id: "" }); }, "rule")),
+        field("Sorted by", select(["denied", "allowed", "over"], by, v => change({ by: v === "denied" ? "" : v }), "by")),
+        query.id ? el("p", {}, "Key " + query.id + " in all rules. ", link("All keys", ["keys"], { ...query, id: "" })) : null),
+      el("p", { className: "sub" }, "A key is shown as a keyed hash; its values only where the rule file says show: true. Counts are never too low, and too high by at most the error."),
+      top.element);
+    const one = section("One key", keyForm(query, result), result);
+    page.show(...(query.entries || query.request ? [one, busiest] : [busiest, one]));
     page.every(5, fill, true);
-    if (query.request) await showWhy(result, { request: query.request });
-    else if (query.entries) await showWhy(result, { domain: query.domain, entries: parseEntries(query.entries) });
   },
 };
 

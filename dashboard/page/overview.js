@@ -18,8 +18,8 @@ views.overview = {
       degraded: card("Degraded a second", "degraded"), latency: card("Latency, median", "latency"), store: card("Store", "store"),
       nodes: card("Nodes", "nodes"), reloads: card("Rules", "reloads"),
     };
-    const now = chart("Decisions a second, the last five minutes", ["allowed", "denied", "over", "degraded"], { height: 180, unit: "/s" });
-    const day = chart("Decisions a second of this node, the last 24 hours by minute", ["allowed", "denied", "over", "degraded"], { height: 180, unit: "/s" });
+    const now = chart("Decisions a second, the last five minutes", ["allowed", "denied", "over", "degraded"], { height: 180, unit: "/s", seconds: 300 });
+    const day = chart("Decisions a second of this node, the last 24 hours by minute", ["allowed", "denied", "over", "degraded"], { height: 180, unit: "/s", seconds: 86400 });
     page.use(now, day);
     const top = table({
       name: "Rules with most denials now", id: r => r.domain + " " + r.name, sort: "Denied a second", rows: 5,
@@ -68,7 +68,8 @@ views.overview = {
     const readiness = async () => {
       const [ready, alarms] = await Promise.all([api.get("/readyz"), optional(api.get("/v1/alarms"))]);
       cards.reloads.set(whole(ready.rules.count), "generation " + ready.rules.generation + ", " + (ready.rules.hash || "no rules"), ready.rules.reload_error);
-      cards.store.set(ready.store.kind || "–", ready.store.error || "no error", ready.store.error);
+      const [kind, where] = (ready.store.kind || "–").split("://");
+      cards.store.set(kind, ready.store.error || (where ? where + ", no error" : "no error"), ready.store.error);
       const wrong = [
         !ready.ready && ["Not ready: " + ready.reason + ".", null],
         ready.store.error && ["The store has an error: " + ready.store.error + ". Rules answer by their on_store_failure.", null],

@@ -52,7 +52,7 @@ async function openRule(page, domain, name, query) {
   const r = known.rule(domain, name);
   const step = query.step === "1m" ? "1m" : "10m";
   page.title(name);
-  const history = chart(step === "1m" ? "Decisions a second of this node, the last 24 hours" : "Decisions a second of this node, the last 7 days", ["allowed", "denied", "over", "degraded"], { height: 220, unit: "/s" });
+  const history = chart(step === "1m" ? "Decisions a second of this node, the last 24 hours" : "Decisions a second of this node, the last 7 days", ["allowed", "denied", "over", "degraded"], { height: 220, unit: "/s", seconds: step === "1m" ? 86400 : 7 * 86400 });
   page.use(history);
   const about = el("div", { className: "about" }), use = el("div"), candidate = el("div"), advice = el("div");
   const marks = table({
