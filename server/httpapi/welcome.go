@@ -47,6 +47,7 @@ func adminPages(options *AdminOptions) staticPages {
 		there bool
 		path  pagePath
 	}{
+		{options.Page != nil, pagePath{Method: "GET", Path: "/", Text: "the operators' page, for browsers"}},
 		{options.Metrics != nil, pagePath{Method: "GET", Path: "/metrics", Text: "for Prometheus"}},
 		{options.Rules != nil, pagePath{Method: "GET", Path: "/v1/rules", Text: "rules per API"}},
 		{options.Records != nil, pagePath{Method: "GET", Path: "/v1/records", Text: "subjects, overrides, bans, API keys; /v1/audit"}},
