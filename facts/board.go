@@ -47,6 +47,9 @@ type ruleFacts struct {
 	rates       [2]rate          // of notes of denied and allowed requests
 	before      *sketch.Distinct // keys of the previous generation; nil: none
 	peaks       peaks
+	largest     float64   // see largestLocked
+	largestAt   time.Time // when it was computed
+	largestOf   uint64    // requests until then
 	history     history
 	recorded    Counts // those that the history has
 }

@@ -159,6 +159,9 @@ func missing(top *sketch.Top, hash uint64) uint64 {
 
 // topLocked returns the busiest keys of a rule by a kind, the busiest first.
 func (r *ruleFacts) topLocked(kind, n int) []*sketch.Key {
+	if n == 0 {
+		return nil
+	}
 	list := slices.Collect(maps.Values(r.merged(kind)))
 	slices.SortFunc(list, func(a, b *sketch.Key) int {
 		return cmp.Or(cmp.Compare(b.Counts[kind], a.Counts[kind]), cmp.Compare(a.Hash, b.Hash))
@@ -186,8 +189,21 @@ func (r *ruleFacts) leastLocked(kind int, hash uint64) (least uint64) {
 	return least
 }
 
-// largestLocked returns the share of the requests of a rule that its busiest key has.
-func (r *ruleFacts) largestLocked() float64 {
+// largestFor is how long the share of the busiest key is shown before it is computed again: a page asks
+// each second, and all keys of a rule must be sorted for it. Twice as many requests end it too.
+const largestFor = 10 * time.Second
+
+// largestLocked returns the share of the requests of a rule that its busiest key has, as of at most
+// largestFor ago. requests are those of the rule so far.
+func (r *ruleFacts) largestLocked(now time.Time, requests uint64) float64 {
+	if age := now.Sub(r.largestAt); age <= 0 || age >= largestFor || requests >= 2*r.largestOf || requests < r.largestOf {
+		r.largest, r.largestAt, r.largestOf = r.busiestLocked(), now, requests
+	}
+	return r.largest
+}
+
+// busiestLocked computes the share of the requests of a rule that its busiest key has.
+func (r *ruleFacts) busiestLocked() float64 {
 	most := map[uint64]float64{}
 	total := 0.0
 	for _, kind := range []int{denied, allowed} {

@@ -85,7 +85,7 @@ func (f *Facts) reportLocked(keys bool) report {
 			one.Shadow = of.Shadow
 		}
 		if one.Counts != (Counts{}) {
-			one.Seen, one.Largest, one.Peaks = r.seenLocked(), r.largestLocked(), r.peaks.current()
+			one.Seen, one.Largest, one.Peaks = r.seenLocked(), r.largestLocked(now, one.Counts.Allowed+one.Counts.Denied), r.peaks.current()
 			one.Peaks.add(&r.peaks.before)
 		}
 		for kind := range one.Top {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"runtime/pprof"
-	"slices"
 	"strconv"
 	"time"
 
