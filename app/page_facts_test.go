@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-
 	"regexp"
 	"runtime"
 	"runtime/pprof"
