@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,7 +165,7 @@ func (h *Handler) provision(ctx caddy.Context, self module, phase rule.Phase) (e
 	failures := &logging.FailureLog{Log: ctx.Slogger(), Event: "no decision", Hint: "see the store and the limit's on_store_failure"}
 	h.outcomes = outcomes{logged: server != nil && server.Logs != nil}
 	h.options = httplimit.Options{
-		Phase: phase, Identity: identity, Client: clients.Find, Failed: failed,
+		Phase: phase, Identity: identity, Client: h.clientOf, Failed: failed,
 		OverHeader: h.OverHeader, DegradedHeader: h.DegradedHeader, PolicyHeader: h.PolicyHeader,
 		Status: h.Status, Code: h.Code, Message: h.Message,
 		Observe: h.outcomes.observe, Earlier: h.outcomes.earlier,
@@ -178,6 +179,14 @@ func (h *Handler) provision(ctx caddy.Context, self module, phase rule.Phase) (e
 	}
 	watchErrors(server)
 	return nil
+}
+
+// clientOf returns the address of the client of a request. Two directives of a route find it once.
+func (h *Handler) clientOf(r *http.Request) (addr netip.Addr, forwarded bool) {
+	if o := h.outcomes.of(r); o != nil {
+		return h.client.FindOnce(r, &o.client)
+	}
+	return h.client.Find(r)
 }
 
 // checkDomain checks that the rules say how to limit HTTP requests of the domain.

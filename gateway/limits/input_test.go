@@ -118,6 +118,17 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
+// TestSeveral checks that an answer shows the limits of all domains of a route.
+func TestSeveral(t *testing.T) {
+	other := "domain: other\ndescriptors: [{key: remote_address, rate_limit: {name: more, requests: 50, per: 1h}}]\nhttp: {rate_limits: [{actions: [{remote_address: {}}]}]}\n"
+	g := start(t, badFile("rules DIR/rules.yaml\n\t\trules DIR/other.yaml", "stint api\n\tstint other", ""), map[string]string{"rules.yaml": rules, "other.yaml": other})
+	a := g.get("/")
+	policies := a.header.Get("RateLimit-Policy")
+	if !strings.Contains(policies, `"more";q=50`) || !strings.Contains(policies, `"address";q=10`) || a.header.Get("X-Ratelimit-Limit") == "50" {
+		t.Errorf("%+v", a.header)
+	}
+}
+
 // TestBadJSON checks that a fault of a configuration in JSON, which has no lines, names the module.
 func TestBadJSON(t *testing.T) {
 	g := newGateway(t, badRules)

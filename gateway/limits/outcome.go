@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"stint/gateway/internal/client"
 	"stint/httplimit"
 	"stint/limiter"
 )
@@ -23,6 +24,7 @@ type outcome struct {
 	earlier       httplimit.Earlier
 	decided       []decision  // which directives decided it, in order
 	few           [2]decision // memory of decided
+	client        client.Found
 }
 
 // The verdicts beside the reasons of denials.

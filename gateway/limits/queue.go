@@ -55,7 +55,7 @@ func (h *Handler) serveStatus(w http.ResponseWriter, r *http.Request) {
 	if name := identity(r); name != "" {
 		client = queue.Identified(name)
 	} else {
-		addr, _ := h.client.Find(r)
+		addr, _ := h.clientOf(r)
 		client = queue.Anonymous(addr)
 	}
 	h.queue.ServeStatus(w, r, client)

@@ -23,7 +23,18 @@ type Finder struct {
 	trust  web.TrustConfig
 	source caddyhttp.IPRangeSource // nil: trust has all proxies
 	header string                  // in canonical form
+	server *caddyhttp.Server
 	found  atomic.Pointer[finder]
+}
+
+// Found is what was found for a request, for further look-ups about it. The zero Found is empty.
+type Found struct {
+	server    *caddyhttp.Server // of the Finder: all of a server with the same app trust the same
+	peer      string            // RemoteAddr of the request
+	fields    int               // how many forwarded headers it has
+	field     string            // the first of them; handlers may change headers in place
+	addr      netip.Addr
+	forwarded bool
 }
 
 // finder is a finder for the ranges of a source.
@@ -54,7 +65,7 @@ var errHidden = errors.New("this version of Caddy hides the trusted proxies of t
 // New returns a Finder. It refuses a server that reads forwarded headers from the left, because its
 // own {client_ip} is then what the client writes.
 func New(o Options) (*Finder, error) {
-	f := &Finder{header: web.ForwardedFor}
+	f := &Finder{header: web.ForwardedFor, server: o.Server}
 	f.trust.Trusted = o.Proxies
 	if server := o.Server; server != nil {
 		source, err := proxiesOf(server)
@@ -95,6 +106,23 @@ func proxiesOf(server *caddyhttp.Server) (caddyhttp.IPRangeSource, error) {
 func (f *Finder) Find(r *http.Request) (addr netip.Addr, forwarded bool) {
 	found, peer := f.finder(r), web.PeerAddr(r.RemoteAddr)
 	return found.Client(peer, r.Header[f.header]), found.Trusts(peer)
+}
+
+// FindOnce is Find that uses what an earlier look-up about the same request found, and stores what it finds.
+func (f *Finder) FindOnce(r *http.Request, known *Found) (addr netip.Addr, forwarded bool) {
+	fields, field := r.Header[f.header], ""
+	if len(fields) > 1 {
+		return f.Find(r)
+	}
+	if len(fields) == 1 {
+		field = fields[0]
+	}
+	if known.addr.IsValid() && known.server == f.server && known.peer == r.RemoteAddr && known.fields == len(fields) && known.field == field {
+		return known.addr, known.forwarded
+	}
+	addr, forwarded = f.Find(r)
+	*known = Found{f.server, r.RemoteAddr, len(fields), field, addr, forwarded}
+	return addr, forwarded
 }
 
 // finder returns the finder for the present ranges of the source. r is nil before there are requests.
