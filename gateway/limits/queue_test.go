@@ -346,6 +346,24 @@ func TestQueueReloaded(t *testing.T) {
 	}
 }
 
+// An order that waits for a limit is sent when a change of the rules allows it.
+func TestQueueRelaxed(t *testing.T) {
+	upstream := newShop(t)
+	g := startQueue(t, "DIR/queue.db", upstream)
+	strict := strings.Replace(orders, "per: 200ms", "per: 2h", 1)
+	g.write("rules.yaml", strict)
+	g.await("files changed")
+	testkit.Until(t, "an order is queued", func() bool { return g.order("ann", "first").status == http.StatusAccepted })
+	path := g.order("ann", "second").header.Get("Location")
+	if r := g.get(path, fromAnn...); r.header.Get("Stint-Queue-State") != "waiting" {
+		t.Fatalf("%+v", r)
+	}
+	g.write("rules.yaml", orders)
+	if r := g.outcome(path, fromAnn...); r.status != http.StatusCreated {
+		t.Errorf("after the change: %+v", r)
+	}
+}
+
 // A line outlives the process, and gateways of one Redis share it, also where each counts in memory: while a key
 // has an order in the queue, its next one comes behind it, though the limit has room.
 func TestQueueLines(t *testing.T) {

@@ -88,6 +88,7 @@ func (w *Worker) sweepState(ctx context.Context, state State, excess int) (remov
 // publishAll publishes records until ctx is done.
 func (w *Worker) publishAll(ctx context.Context) {
 	for ctx.Err() == nil {
+		w.checkRules(ctx)
 		if err := w.options.Publish(ctx); err != nil && ctx.Err() == nil {
 			w.options.Log.Error("cannot publish records of the queue: they wait", "error", err)
 		}

@@ -57,6 +57,10 @@ type WorkerOptions struct {
 	// available whose time has come, and stores the results that were reported. Nil: not called.
 	Publish func(ctx context.Context) error
 
+	// Rules returns the rules in force, to compare. When the Worker starts and when they have changed, records that
+	// wait for a limit are asked for again. Nil: they wait until the time that was found before.
+	Rules func() any
+
 	// Lease is how long a claim lasts. It is renewed every third of it. 0 means 30 s.
 	Lease time.Duration
 
@@ -79,6 +83,7 @@ type Worker struct {
 	name    string
 	wake    chan struct{} // has an element if a record may be due
 	slots   chan struct{} // has an element for each record being sent
+	rules   any           // of the last check
 
 	stopClaims, stopSends context.CancelFunc
 	sends                 context.Context //nolint:containedctx // ends the sends of Stop, which have no other caller
@@ -154,6 +159,7 @@ func (w *Worker) Stop(ctx context.Context) {
 // claimAll claims records until ctx is done.
 func (w *Worker) claimAll(ctx context.Context) {
 	for ctx.Err() == nil {
+		w.checkRules(ctx)
 		select {
 		case w.slots <- struct{}{}:
 		case <-ctx.Done():

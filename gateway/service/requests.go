@@ -121,6 +121,7 @@ func (r *requests) startLocked(u *user) {
 		Storage: r.storage, Publish: publish, Keys: a.Queue.keys, Signer: a.Queue.signer, Sends: a.Queue.sends(), Counts: &r.counts, Log: log,
 		Gate:    &gate.Gate{Limiter: a.limiterOf, Valid: a.keyIsValid, OnError: func(err error) { log.Error("a queued request is not settled", "error", err) }},
 		Deliver: a.sites.Deliver,
+		Rules:   a.rulesInForce,
 	})
 	u.worker.Start()
 }
@@ -209,6 +210,14 @@ func (a *App) limiterOf(string) *limiter.Limiter {
 		return nil
 	}
 	return running.Limiter()
+}
+
+// rulesInForce returns the table of rules, which a reload replaces.
+func (a *App) rulesInForce() any {
+	if l := a.limiterOf(""); l != nil {
+		return l.Table()
+	}
+	return nil
 }
 
 // AddSecret adds the name of a header with which clients prove who they are, when its provider is provisioned:
