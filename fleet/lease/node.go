@@ -31,8 +31,10 @@ type Node struct {
 	seq        atomic.Uint64 // of reports
 	delay      atomic.Int64  // mean time of an answer of the store, in nanoseconds
 	count      counters
-	rules      sync.Map     // *stint.Terms to *counters
-	lastAnswer atomic.Int64 // time of the last answer of the store, by the monotonic clock
+	rules      sync.Map      // *stint.Terms to *counters
+	resting    atomic.Bool   // no key is busy, and Tick is called seldom
+	busyAgain  chan struct{} // has an element if a key became busy while the node was resting
+	lastAnswer atomic.Int64  // time of the last answer of the store, by the monotonic clock
 }
 
 // counters are the figures behind Stats and Rules.
@@ -40,7 +42,7 @@ type counters struct{ asks, messages, repeated, lent, returned atomic.Uint64 }
 
 // NewNode returns a node without units.
 func NewNode(o Options) *Node {
-	n := &Node{id: o.Seed, ahead: cmp.Or(o.Ahead, DefaultAhead), part: o.Part, always: o.Always}
+	n := &Node{id: o.Seed, ahead: cmp.Or(o.Ahead, DefaultAhead), part: o.Part, always: o.Always, busyAgain: make(chan struct{}, 1)}
 	n.keys.init()
 	if n.id == 0 {
 		n.id = rand.Uint64N(1<<53-1) + 1 // a Lua script holds it exactly
@@ -149,7 +151,20 @@ func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	if n.part != nil {
 		e.part = n.part(t)
 	}
-	return n.keys.add(e, t)
+	e = n.keys.add(e, t)
+	if n.resting.CompareAndSwap(true, false) {
+		select {
+		case n.busyAgain <- struct{}{}:
+		default: // it has an element
+		}
+	}
+	return e
+}
+
+// rest reports whether no key is busy, so that Tick has nothing to do until busyAgain has an element.
+func (n *Node) rest() bool {
+	n.resting.Store(true)
+	return n.keys.n.Load() == 0 || !n.resting.CompareAndSwap(true, false)
 }
 
 // wait returns the channel of a report in flight. It returns nil if the caller should ask the

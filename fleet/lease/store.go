@@ -159,12 +159,20 @@ const releaseTimeout = time.Second
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(s.node.Every())
 	defer tick.Stop()
+	slow := false
 	for {
 		select {
 		case <-tick.C:
 			s.sendMu.Lock()
 			s.sendLocked(ctx, s.node.Tick(s.clock()))
 			s.sendMu.Unlock()
+			if !slow && s.node.rest() {
+				slow = true
+				tick.Reset(s.node.ahead)
+			}
+		case <-s.node.busyAgain:
+			slow = false
+			tick.Reset(s.node.Every())
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
