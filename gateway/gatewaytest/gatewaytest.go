@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard" // the modules that Caddyfiles name
 
+	"stint/gateway/gatewaytest/program"
 	"stint/internal/testkit"
 )
 
@@ -103,12 +104,7 @@ func (g *Gateway) Log() string {
 func (g *Gateway) Write(name, text string) string {
 	g.t.Helper()
 	path := filepath.Join(g.Dir, name)
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		g.t.Fatal(err)
-	}
+	program.Write(g.t, path, text)
 	return path
 }
 

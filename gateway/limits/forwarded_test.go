@@ -26,7 +26,7 @@ func FuzzForwarded(f *testing.F) {
 		if strings.ContainsFunc(written, func(r rune) bool { return r < ' ' || r > '~' }) || len(written) > 4000 {
 			return // no header that a server accepts
 		}
-		g.t = t
+		g.T = t
 		seen := netip.AddrFrom4([4]byte{198, 51, byte(seed), byte(seed >> 8)}).String()
 		for _, tt := range []struct {
 			name, from string
@@ -55,9 +55,9 @@ func forwarding(t testing.TB, globals, app string) *gateway {
 
 // key returns the address whose unit a request used: of the candidates, the one whose use changes.
 func (g *gateway) key(from string, headers []string) string {
-	g.t.Helper()
-	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, "http://"+g.address+"/", http.NoBody)
-	testkit.Must(g.t, err)
+	g.T.Helper()
+	r, err := http.NewRequestWithContext(g.T.Context(), http.MethodGet, "http://"+g.address+"/", http.NoBody)
+	testkit.Must(g.T, err)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}

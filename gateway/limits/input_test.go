@@ -77,20 +77,20 @@ func TestBadInput(t *testing.T) {
 	g := start(t, badFile("rules DIR/rules.yaml", "stint api", ""), badRules)
 	for _, tt := range bad {
 		t.Run(tt.name, func(t *testing.T) {
-			g.t = t
-			g.write("Caddyfile", badFile(tt.app, tt.site, tt.globals))
-			want := strings.ReplaceAll(tt.want, "DIR", g.dir)
-			out, err := g.command("validate", "--config", "Caddyfile").CombinedOutput()
+			g.T = t
+			g.Write("Caddyfile", badFile(tt.app, tt.site, tt.globals))
+			want := strings.ReplaceAll(tt.want, "DIR", g.Dir)
+			out, err := g.Command("validate", "--config", "Caddyfile").CombinedOutput()
 			if line := lastLine(string(out)); err == nil || !strings.Contains(line, want) || !strings.Contains(line, "; hint: ") || !strings.Contains(line, "nothing is in force") {
 				t.Errorf("validate: %v, want %s\n%s", err, want, out)
 			}
-			a := g.ask(http.MethodPost, "/load", g.read("Caddyfile"), "Content-Type", "text/caddyfile")
+			a := g.ask(http.MethodPost, "/load", g.Read("Caddyfile"), "Content-Type", "text/caddyfile")
 			if a.status != http.StatusBadRequest || !strings.Contains(a.body, "the running configuration stays in force") {
 				t.Errorf("load: %+v", a)
 			}
 		})
 	}
-	g.t = t
+	g.T = t
 	if a := g.get("/"); a.status != http.StatusOK || a.header.Get("X-Ratelimit-Limit") == "" {
 		t.Errorf("afterwards: %+v", a)
 	}
@@ -140,8 +140,8 @@ func TestBadJSON(t *testing.T) {
 		{`"settings": {"rules": ["rules.yaml"]}`, `"handler": "stint_only", "files": ["none.txt"]`, "http.handlers.stint_only: none.txt: "},
 		{`"settings": {"rules": ["rules.yaml"]}`, `"handler": "authentication", "providers": {"stint_jwt": {"keys": "none.pem"}}`, "http.authentication.providers.stint_jwt: none.pem: "},
 	} {
-		g.write("caddy.json", `{"apps": {"stint": {`+tt.app+`}, "http": {"servers": {"one": {"listen": ["ADDRESS"], "routes": [{"handle": [{`+tt.handler+`}]}]}}}}}`)
-		out, err := g.command("validate", "--config", "caddy.json").CombinedOutput()
+		g.Write("caddy.json", `{"apps": {"stint": {`+tt.app+`}, "http": {"servers": {"one": {"listen": ["ADDRESS"], "routes": [{"handle": [{`+tt.handler+`}]}]}}}}}`)
+		out, err := g.Command("validate", "--config", "caddy.json").CombinedOutput()
 		if err == nil || !strings.Contains(lastLine(string(out)), tt.want) {
 			t.Errorf("%v, want %s in\n%s", err, tt.want, out)
 		}
@@ -151,8 +151,8 @@ func TestBadJSON(t *testing.T) {
 // TestNoApp checks the error of a directive without the global option.
 func TestNoApp(t *testing.T) {
 	g := newGateway(t, nil)
-	g.write("Caddyfile", "{\n\tGLOBAL\n}\nhttp://ADDRESS {\n\tstint api\n\trespond ok\n}\n")
-	out, err := g.command("validate", "--config", "Caddyfile").CombinedOutput()
+	g.Write("Caddyfile", "{\n\tGLOBAL\n}\nhttp://ADDRESS {\n\tstint api\n\trespond ok\n}\n")
+	out, err := g.Command("validate", "--config", "Caddyfile").CombinedOutput()
 	if err == nil || !strings.Contains(lastLine(string(out)), "the app stint is not configured; hint: add the global option") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -176,14 +176,14 @@ func TestValidate(t *testing.T) {
 	}()
 	g := newGateway(t, map[string]string{"rules.yaml": rules})
 	redis := "redis://" + store.Addr().String()
-	g.write("Caddyfile", badFile(fmt.Sprintf("rules DIR/rules.yaml\n\t\tstore %s\n\t\trecords %s\n\t\tstate DIR/state/counts\n\t\tgossip %s", redis, redis, store.Addr()), "stint_early api\n\tstint api", ""))
-	testkit.Must(t, os.Mkdir(filepath.Join(g.dir, "state"), 0o700))
-	out, err := g.command("validate", "--config", "Caddyfile").CombinedOutput()
+	g.Write("Caddyfile", badFile(fmt.Sprintf("rules DIR/rules.yaml\n\t\tstore %s\n\t\trecords %s\n\t\tstate DIR/state/counts\n\t\tgossip %s", redis, redis, store.Addr()), "stint_early api\n\tstint api", ""))
+	testkit.Must(t, os.Mkdir(filepath.Join(g.Dir, "state"), 0o700))
+	out, err := g.Command("validate", "--config", "Caddyfile").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 
-	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(g.read("Caddyfile")), map[string]any{"filename": "Caddyfile"})
+	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(g.Read("Caddyfile")), map[string]any{"filename": "Caddyfile"})
 	testkit.Must(t, err)
 	var config caddy.Config
 	testkit.Must(t, caddy.StrictUnmarshalJSON(adapted, &config))
@@ -197,7 +197,7 @@ func TestValidate(t *testing.T) {
 		t.Error("the store was called by", c.RemoteAddr())
 		c.Close()
 	}
-	if files, err := os.ReadDir(filepath.Join(g.dir, "state")); err != nil || len(files) > 0 {
+	if files, err := os.ReadDir(filepath.Join(g.Dir, "state")); err != nil || len(files) > 0 {
 		t.Errorf("files of counts: %v, %v", files, err)
 	}
 }
@@ -211,13 +211,13 @@ func TestStoreAway(t *testing.T) {
 	if a := g.get("/"); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "limit_unavailable") || a.header.Get("X-Degraded") != "true" {
 		t.Errorf("deny: %+v", a)
 	}
-	g.write("rules.yaml", strings.ReplaceAll(file, "on_store_failure: deny", "on_store_failure: allow"))
-	g.await("files changed")
+	g.Write("rules.yaml", strings.ReplaceAll(file, "on_store_failure: deny", "on_store_failure: allow"))
+	g.Await("files changed")
 	if a := g.get("/"); a.status != http.StatusOK || a.header.Get("X-Degraded") != "true" {
 		t.Errorf("allow: %+v", a)
 	}
 	found := ""
-	for line := range strings.Lines(g.log.String()) {
+	for line := range strings.Lines(g.Log.String()) {
 		if strings.Contains(line, "the store cannot be used") {
 			found = line
 		}

@@ -249,8 +249,8 @@ http://ADDRESS {
 	if address, logins, mine := g.used("address", home), g.used("logins", homeLogins), g.used("mine", ann); address != 1 || logins != 1 || mine != 1 {
 		t.Errorf("%d units by address, %d by answer, %d by user for one request of three tries", address, logins, mine)
 	}
-	g.stop()
-	if log := g.read("access.log"); !strings.Contains(log, `"retries":2`) && !strings.Contains(log, `"retries":"2"`) {
+	g.Stop()
+	if log := g.Read("access.log"); !strings.Contains(log, `"retries":2`) && !strings.Contains(log, `"retries":"2"`) {
 		t.Errorf("not two retries in the access log:\n%s", log)
 	}
 }
@@ -293,8 +293,8 @@ http://ADDRESS {
 			t.Errorf("no %s in the metrics:\n%s", want, metrics)
 		}
 	}
-	g.stop()
-	log := g.read("access.log")
+	g.Stop()
+	log := g.Read("access.log")
 	for _, want := range []string{`"stint":{"rule":"address","verdict":"allowed"}`, `"stint":{"rule":"address","verdict":"rate_limited"}`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %s in the access log:\n%s", want, log)

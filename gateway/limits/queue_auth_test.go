@@ -30,9 +30,9 @@ var slowOrders = strings.Replace(orders, "per: 200ms", "per: 2s", 1)
 
 // post sends an order with header fields.
 func (g *gateway) post(body string, fields ...string) reply {
-	g.t.Helper()
-	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, "http://"+g.address+"/shop/orders", strings.NewReader(body))
-	testkit.Must(g.t, err)
+	g.T.Helper()
+	r, err := http.NewRequestWithContext(g.T.Context(), http.MethodPost, "http://"+g.address+"/shop/orders", strings.NewReader(body))
+	testkit.Must(g.T, err)
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
@@ -41,7 +41,7 @@ func (g *gateway) post(body string, fields ...string) reply {
 
 // state returns what operators see of a queued order.
 func (g *gateway) state(location string) string {
-	g.t.Helper()
+	g.T.Helper()
 	return g.ask(http.MethodGet, "/stint"+strings.TrimPrefix(location, "/.stint"), "").body
 }
 
@@ -87,7 +87,7 @@ func TestQueueRevokedKey(t *testing.T) {
 	if n := len(upstream.got("bad")); n != 0 {
 		t.Errorf("the order of a revoked key was sent %d times", n)
 	}
-	g.await("queued requests reach the upstream without the name of their client")
+	g.Await("queued requests reach the upstream without the name of their client")
 }
 
 // Without authentication stint_early queues by address, and nobody else sees the order.
@@ -122,7 +122,7 @@ http://ADDRESS {
 	if a := g.outcome(path); a.status != http.StatusCreated || len(upstream.got("second")) != 1 {
 		t.Errorf("the outcome: %d %s", a.status, a.body)
 	}
-	if strings.Contains(g.log.String(), "without the name of their client") {
+	if strings.Contains(g.Log.String(), "without the name of their client") {
 		t.Error("a route without authentication has no names to lose")
 	}
 }
@@ -138,10 +138,10 @@ func TestQueueMoved(t *testing.T) {
 			t.Fatalf("%s: %d", body, r.status)
 		}
 	}
-	before := g.read("Caddyfile")
+	before := g.Read("Caddyfile")
 	g.load(strings.Replace(before, "queue.db", "other.db", 1))
-	g.await("the queue has another place now: this gateway does not send the requests in the old one")
-	if log := g.log.String(); !strings.Contains(log, `"requests":2`) || !strings.Contains(log, g.dir+`/queue.db"`) {
+	g.Await("the queue has another place now: this gateway does not send the requests in the old one")
+	if log := g.Log.String(); !strings.Contains(log, `"requests":2`) || !strings.Contains(log, g.Dir+`/queue.db"`) {
 		t.Errorf("the log:\n%s", log)
 	}
 	upstream.mu.Lock()
@@ -156,5 +156,5 @@ func TestQueueMoved(t *testing.T) {
 // Limits that queue deny without a queue, and the log says so.
 func TestQueueMissing(t *testing.T) {
 	g := start(t, "{\n\tGLOBAL\n\tstint {\n\t\trules DIR/rules.yaml\n\t}\n}\nhttp://ADDRESS {\n\tstint api\n\trespond ok\n}\n", map[string]string{"rules.yaml": orders})
-	g.await("there is no queue: limits with excess: queue deny")
+	g.Await("there is no queue: limits with excess: queue deny")
 }

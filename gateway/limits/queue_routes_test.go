@@ -37,16 +37,16 @@ func startHosts(t *testing.T, settings string, a, b *shop) *gateway {
 	for host, s := range map[string]*shop{"a.test": a, "b.test": b} {
 		text += strings.NewReplacer("HOST", host, "PORT", port, "UPSTREAM", s.Listener.Addr().String()).Replace(hostSite)
 	}
-	g.write("Caddyfile", text)
-	g.run()
+	g.Write("Caddyfile", text)
+	g.Run()
 	return g
 }
 
 // at sends a request of ann to a host.
 func (g *gateway) at(host, method, path, body string) reply {
-	g.t.Helper()
-	r, err := http.NewRequestWithContext(g.t.Context(), method, "http://"+g.address+path, strings.NewReader(body))
-	testkit.Must(g.t, err)
+	g.T.Helper()
+	r, err := http.NewRequestWithContext(g.T.Context(), method, "http://"+g.address+path, strings.NewReader(body))
+	testkit.Must(g.T, err)
 	_, port, _ := strings.Cut(g.address, ":")
 	r.Host = host + ":" + port
 	r.SetBasicAuth("ann", "secret")
@@ -55,14 +55,14 @@ func (g *gateway) at(host, method, path, body string) reply {
 
 // queued sends orders of ann to a host until one is queued, and returns it and its ID.
 func (g *gateway) queued(host, name string) (body, id string) {
-	g.t.Helper()
+	g.T.Helper()
 	for n := range 20 {
 		body = fmt.Sprint(name, " ", n)
 		if r := g.at(host, http.MethodPost, "/shop/orders", body); r.status == http.StatusAccepted {
 			return body, strings.TrimPrefix(r.header.Get("Location"), "/.stint/queue/")
 		}
 	}
-	g.t.Fatal("no order was queued")
+	g.T.Fatal("no order was queued")
 	return "", ""
 }
 
@@ -73,9 +73,9 @@ func TestQueueRoutes(t *testing.T) {
 	g := startHosts(t, "queue DIR/queue.db", a, b)
 	for host, s := range map[string]*shop{"a.test": a, "b.test": b} {
 		body, _ := g.queued(host, "order for "+host)
-		testkit.Must(t, g.process.Kill())
-		<-g.ended
-		g.run()
+		testkit.Must(t, g.Process.Kill())
+		<-g.Ended
+		g.Run()
 		testkit.Until(t, body+" arrives", func() bool { return len(s.got(body)) > 0 })
 		if got := s.got(body); got[0].path != "/orders" {
 			t.Errorf("%s got %+v", host, got)
@@ -104,7 +104,7 @@ func TestQueueWorkerNone(t *testing.T) {
 	if len(a.got(body)) != 0 {
 		t.Error("the gateway sent the order")
 	}
-	out, err := g.command("queue", "show", id, "--address", g.admin).CombinedOutput()
+	out, err := g.Command("queue", "show", id, "--address", g.admin).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "202 Accepted") || !strings.Contains(string(out), "by hand") {
 		t.Errorf("show: %v\n%s", err, out)
 	}
@@ -115,7 +115,7 @@ func TestQueueOperators(t *testing.T) {
 	a := newShop(t)
 	a.status = http.StatusServiceUnavailable
 	g := newGateway(t, map[string]string{"token": "the token of the operator\n"})
-	g = startHosts(t, "queue DIR/queue.db\nadmin_token_file "+g.dir+"/token", a, a)
+	g = startHosts(t, "queue DIR/queue.db\nadmin_token_file "+g.Dir+"/token", a, a)
 	_, id := g.queued("a.test", "order")
 	for _, path := range []string{"/stint/queue", "/stint/queue/" + id} {
 		for token, want := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer the token of the operator": 200} {
@@ -191,9 +191,9 @@ http:
 func TestQueuePlaces(t *testing.T) {
 	first, second, other := newShop(t), newShop(t), testkit.Address(t)
 	g := newGateway(t, map[string]string{"rules.yaml": placesRules})
-	g.write("Caddyfile", strings.NewReplacer("127.0.0.1:1PORT", g.address, "127.0.0.1:2PORT", other,
+	g.Write("Caddyfile", strings.NewReplacer("127.0.0.1:1PORT", g.address, "127.0.0.1:2PORT", other,
 		"FIRST", first.Listener.Addr().String(), "SECOND", second.Listener.Addr().String()).Replace(placesSite))
-	g.run()
+	g.Run()
 	for url, to := range map[string]*shop{
 		g.address + "/shop/orders": first, g.address + "/early": first, g.address + "/headed": first, other + "/shop/orders": second,
 	} {

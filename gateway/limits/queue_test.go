@@ -120,9 +120,9 @@ func startQueue(t *testing.T, storage string, upstream *shop) *gateway {
 
 // order sends an order of a user.
 func (g *gateway) order(user, body string) reply {
-	g.t.Helper()
-	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, "http://"+g.address+"/shop/orders?a=1", strings.NewReader(body))
-	testkit.Must(g.t, err)
+	g.T.Helper()
+	r, err := http.NewRequestWithContext(g.T.Context(), http.MethodPost, "http://"+g.address+"/shop/orders?a=1", strings.NewReader(body))
+	testkit.Must(g.T, err)
 	r.SetBasicAuth(user, "secret")
 	r.Header.Set("Cookie", "session=1")
 	return g.do(r)
@@ -133,8 +133,8 @@ var fromAnn = []string{":user", "ann:secret"}
 
 // outcome waits until a status resource has another state than waiting.
 func (g *gateway) outcome(path string, fields ...string) (r reply) {
-	g.t.Helper()
-	testkit.Until(g.t, "the order has an outcome", func() bool {
+	g.T.Helper()
+	testkit.Until(g.T, "the order has an outcome", func() bool {
 		r = g.get(path, fields...)
 		state := r.header.Get("Stint-Queue-State")
 		return state != "waiting" && state != "claimed"
@@ -220,11 +220,11 @@ func TestQueueBadBody(t *testing.T) {
 		t.Errorf("a wrong chunk: %d %s", resp.StatusCode, body)
 	}
 	dial(head + "Content-Length: 100\r\n\r\nabc").Close()
-	g.await(`"status":499`)
+	g.Await(`"status":499`)
 	if list := g.ask(http.MethodGet, "/stint/queue", "").body; strings.Count(list, `"rule"`) != 1 {
 		t.Errorf("the queue: %s", list)
 	}
-	for line := range strings.Lines(g.log.String()) {
+	for line := range strings.Lines(g.Log.String()) {
 		if strings.Contains(line, "no decision") || strings.Contains(line, "cannot queue") {
 			t.Error(line)
 		}
@@ -242,11 +242,11 @@ func TestQueueShows(t *testing.T) {
 	if r := g.order("ann", "second"); r.status != http.StatusAccepted || r.header.Get("X-Decided") != "orders queued" {
 		t.Errorf("%d %v", r.status, r.header)
 	}
-	g.stop()
-	if log := g.read("access.log"); !strings.Contains(log, `"stint":{"rule":"orders","verdict":"queued"}`) {
+	g.Stop()
+	if log := g.Read("access.log"); !strings.Contains(log, `"stint":{"rule":"orders","verdict":"queued"}`) {
 		t.Errorf("the access log:\n%s", log)
 	}
-	if log := g.log.String(); strings.Contains(log, "likely mistake") {
+	if log := g.Log.String(); strings.Contains(log, "likely mistake") {
 		t.Errorf("the log:\n%s", log)
 	}
 }
@@ -264,7 +264,7 @@ func TestQueueCommand(t *testing.T) {
 	}
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := g.command(append(append([]string{"queue"}, args...), "--queue", "queue.db", "--address", g.admin)...).CombinedOutput()
+		out, err := g.Command(append(append([]string{"queue"}, args...), "--queue", "queue.db", "--address", g.admin)...).CombinedOutput()
 		if err != nil {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
@@ -303,9 +303,9 @@ func TestQueueKilled(t *testing.T) {
 	if len(paths) == 0 {
 		t.Fatal("nothing was queued")
 	}
-	testkit.Must(t, g.process.Kill())
-	<-g.ended
-	g.run()
+	testkit.Must(t, g.Process.Kill())
+	<-g.Ended
+	g.Run()
 	for n := range 6 {
 		body := fmt.Sprint("order ", n)
 		testkit.Until(t, body+" arrives", func() bool { return len(upstream.got(body)) > 0 })
@@ -325,15 +325,15 @@ func TestQueueReloaded(t *testing.T) {
 	g.order("ann", "first")
 	path := g.order("ann", "second").header.Get("Location")
 	testkit.Until(t, "the first try", func() bool { return len(before.got("second")) > 0 })
-	text := strings.ReplaceAll(g.read("Caddyfile"), before.Listener.Addr().String(), after.Listener.Addr().String())
-	g.write("Caddyfile", strings.Replace(text, "workers 4", "workers 2", 1))
+	text := strings.ReplaceAll(g.Read("Caddyfile"), before.Listener.Addr().String(), after.Listener.Addr().String())
+	g.Write("Caddyfile", strings.Replace(text, "workers 4", "workers 2", 1))
 	if out, err := g.reload(); err != nil {
 		t.Fatal(out)
 	}
 	if r := g.outcome(path, fromAnn...); r.status != http.StatusCreated || len(after.got("second")) != 1 {
 		t.Errorf("after the reload: %d %s", r.status, r.body)
 	}
-	g.write("Caddyfile", strings.Replace(text, "workers 4", "workers no", 1))
+	g.Write("Caddyfile", strings.Replace(text, "workers 4", "workers no", 1))
 	if out, err := g.reload(); err == nil || !strings.Contains(out, "workers") {
 		t.Errorf("a wrong word: %v\n%s", err, out)
 	}
@@ -351,14 +351,14 @@ func TestQueueRelaxed(t *testing.T) {
 	upstream := newShop(t)
 	g := startQueue(t, "DIR/queue.db", upstream)
 	strict := strings.Replace(orders, "per: 200ms", "per: 2h", 1)
-	g.write("rules.yaml", strict)
-	g.await("files changed")
+	g.Write("rules.yaml", strict)
+	g.Await("files changed")
 	testkit.Until(t, "an order is queued", func() bool { return g.order("ann", "first").status == http.StatusAccepted })
 	path := g.order("ann", "second").header.Get("Location")
 	if r := g.get(path, fromAnn...); r.header.Get("Stint-Queue-State") != "waiting" {
 		t.Fatalf("%+v", r)
 	}
-	g.write("rules.yaml", orders)
+	g.Write("rules.yaml", orders)
 	if r := g.outcome(path, fromAnn...); r.status != http.StatusCreated {
 		t.Errorf("after the change: %+v", r)
 	}
@@ -384,9 +384,9 @@ func TestQueueLines(t *testing.T) {
 			if name == "redis" {
 				g = startQueue(t, where, upstream)
 			} else {
-				testkit.Must(t, g.process.Kill())
-				<-g.ended
-				g.run()
+				testkit.Must(t, g.Process.Kill())
+				<-g.Ended
+				g.Run()
 			}
 			if r := g.order("ann", "second"); r.status != http.StatusAccepted {
 				t.Errorf("an order overtook: %d %s", r.status, r.body)
@@ -414,8 +414,8 @@ func TestBadQueue(t *testing.T) {
 		"queue a\nqueue_key_file DIR/short":      "line 1: not a key",
 		"queue a\nqueue_identity_key_file short": "a key of 3 bytes",
 	} {
-		g.write("Caddyfile", "{\n\tGLOBAL\n\tstint {\n\t\trules rules.yaml\n\t\t"+words+"\n\t}\n}\nhttp://ADDRESS {\n\tstint api\n}\n")
-		out, err := g.command("validate", "--config", "Caddyfile").CombinedOutput()
+		g.Write("Caddyfile", "{\n\tGLOBAL\n\tstint {\n\t\trules rules.yaml\n\t\t"+words+"\n\t}\n}\nhttp://ADDRESS {\n\tstint api\n}\n")
+		out, err := g.Command("validate", "--config", "Caddyfile").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "Caddyfile:") {
 			t.Errorf("%q: %v, want %q in\n%s", words, err, want, out)
 		}
@@ -426,10 +426,10 @@ func TestBadQueue(t *testing.T) {
 func TestQueueInUse(t *testing.T) {
 	upstream := newShop(t)
 	g := startQueue(t, "DIR/queue.db", upstream)
-	other := newGateway(t, map[string]string{"rules.yaml": orders, "keys": g.read("keys"), "identity": g.read("identity")})
-	other.write("Caddyfile", strings.NewReplacer("QUEUE", g.dir+"/queue.db", "UPSTREAM", upstream.Listener.Addr().String()).Replace(queueSite))
+	other := newGateway(t, map[string]string{"rules.yaml": orders, "keys": g.Read("keys"), "identity": g.Read("identity")})
+	other.Write("Caddyfile", strings.NewReplacer("QUEUE", g.Dir+"/queue.db", "UPSTREAM", upstream.Listener.Addr().String()).Replace(queueSite))
 	began := time.Now()
-	out, err := other.command("run", "--config", "Caddyfile").CombinedOutput()
+	out, err := other.Command("run", "--config", "Caddyfile").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "in use by another process") || !strings.Contains(string(out), "two gateways cannot share a file") {
 		t.Errorf("%v after %v\n%s", err, time.Since(began), out)
 	}

@@ -54,14 +54,14 @@ http://ADDRESS {
 type resources struct{ files, goroutines, series int }
 
 func (g *gateway) resources() (r resources) {
-	g.t.Helper()
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.process.Pid))
-	testkit.Must(g.t, err)
+	g.T.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.Process.Pid))
+	testkit.Must(g.T, err)
 	r.files = len(files)
 	metrics := g.ask(http.MethodGet, "/metrics", "").body
 	found := regexp.MustCompile(`(?m)^go_goroutines (\d+)$`).FindStringSubmatch(metrics)
 	if found == nil {
-		g.t.Fatalf("no goroutines in %s", metrics)
+		g.T.Fatalf("no goroutines in %s", metrics)
 	}
 	r.goroutines, _ = strconv.Atoi(found[1])
 	r.series = strings.Count(metrics, "\nstint_")
@@ -104,14 +104,14 @@ func TestReloads(t *testing.T) {
 	text := func(n int) string {
 		return fmt.Sprintf("{\n\tGLOBAL\n}\nhttp://ADDRESS {\n\theader X-Load %d\n\trespond ok\n}\n", n)
 	}
-	bare.write("Caddyfile", text(0))
-	bare.run()
+	bare.Write("Caddyfile", text(0))
+	bare.Run()
 	l := load(bare, 4)
 	for n := range reloads() {
 		bare.load(text(n + 1))
 	}
 	sent, broken := l.end(t), l.again.Load()
-	bare.stop()
+	bare.Stop()
 	t.Logf("bare Caddy: %d requests over %d reloads, %d sent again", sent, reloads(), broken)
 	for _, tt := range []struct {
 		name  string
@@ -129,8 +129,8 @@ func TestReloads(t *testing.T) {
 func testReloads(t *testing.T, store string, broken int64) {
 	g := newGateway(t, map[string]string{"a.yaml": reloadRules, "b.yaml": reloadRules + "# another file\n    - actions: [{remote_address: {}}, {path: {}}]\n"})
 	text := func(n int) string { return fmt.Sprintf(reloadSite, n, []string{"a.yaml", "b.yaml"}[n%2], store) }
-	g.write("Caddyfile", text(0))
-	g.run()
+	g.Write("Caddyfile", text(0))
+	g.Run()
 	warm := load(g, 4)
 	warm.end(t)
 	for n := 1; n < 3; n++ { // both rule files
@@ -158,11 +158,11 @@ func testReloads(t *testing.T, store string, broken int64) {
 
 // load loads a Caddyfile into the running process.
 func (g *gateway) load(text string) {
-	g.t.Helper()
-	g.write("Caddyfile", text)
-	a := g.ask(http.MethodPost, "/load", g.read("Caddyfile"), "Content-Type", "text/caddyfile")
+	g.T.Helper()
+	g.Write("Caddyfile", text)
+	a := g.ask(http.MethodPost, "/load", g.Read("Caddyfile"), "Content-Type", "text/caddyfile")
 	if a.status != http.StatusOK {
-		g.t.Fatalf("load: %d %s", a.status, a.body)
+		g.T.Fatalf("load: %d %s", a.status, a.body)
 	}
 }
 
@@ -176,7 +176,7 @@ type loader struct {
 }
 
 func load(g *gateway, clients int) *loader {
-	ctx, stop := context.WithCancel(g.t.Context())
+	ctx, stop := context.WithCancel(g.T.Context())
 	l := &loader{faults: make(chan string, 100), stop: stop}
 	first := make(chan struct{}, clients)
 	for range clients {
@@ -251,8 +251,8 @@ func TestRulesChange(t *testing.T) {
 		return "{\n\tGLOBAL\n\tstint {\n\t\trules DIR/" + file + "\n" + more + "\t}\n}\nhttp://ADDRESS {\n\tstint api\n\trespond ok\n}\n"
 	}
 	limit := func() string { return g.get("/").header.Get("X-Ratelimit-Limit") }
-	g.write("Caddyfile", text("a.yaml", ""))
-	g.run()
+	g.Write("Caddyfile", text("a.yaml", ""))
+	g.Run()
 	limit()
 	g.load(text("b.yaml", ""))
 	g.get("/")
@@ -263,8 +263,8 @@ func TestRulesChange(t *testing.T) {
 		t.Errorf("the new rules are not in force: %v", a.header)
 	}
 
-	g.write("Caddyfile", text("a.yaml", "")+"http://"+taken.Addr().String()+" {\n\trespond ok\n}\n")
-	if a := g.ask(http.MethodPost, "/load", g.read("Caddyfile"), "Content-Type", "text/caddyfile"); a.status == http.StatusOK {
+	g.Write("Caddyfile", text("a.yaml", "")+"http://"+taken.Addr().String()+" {\n\trespond ok\n}\n")
+	if a := g.ask(http.MethodPost, "/load", g.Read("Caddyfile"), "Content-Type", "text/caddyfile"); a.status == http.StatusOK {
 		t.Fatalf("a configuration with an address in use was loaded: %+v", a)
 	}
 	if a := g.get("/"); !strings.Contains(a.header.Get("Ratelimit-Policy"), "q=20") {
@@ -274,8 +274,8 @@ func TestRulesChange(t *testing.T) {
 		t.Errorf("%d units used, want 4", n)
 	}
 
-	g.write("b.yaml", strings.ReplaceAll(rules, "requests: 10", "requests: 30"))
-	g.await("files changed")
+	g.Write("b.yaml", strings.ReplaceAll(rules, "requests: 10", "requests: 30"))
+	g.Await("files changed")
 	if a := g.get("/"); !strings.Contains(a.header.Get("Ratelimit-Policy"), "q=30") {
 		t.Errorf("a change of the file in force is not seen: %v", a.header)
 	}
@@ -285,7 +285,7 @@ func TestRulesChange(t *testing.T) {
 	if n := g.used("address", home); n != 1 {
 		t.Errorf("%d units used in a new store, want 1", n)
 	}
-	g.await(`"msg":"stopped"`) // the old service
+	g.Await(`"msg":"stopped"`) // the old service
 }
 
 // TestState checks that counts in a file last over the end of the process, and that a change of other
@@ -296,17 +296,17 @@ func TestState(t *testing.T) {
 	}
 	g := start(t, text(""), map[string]string{"rules.yaml": rules})
 	g.get("/")
-	g.write("Caddyfile", text("\t\tmemory 8MiB\n"))
+	g.Write("Caddyfile", text("\t\tmemory 8MiB\n"))
 	out, err := g.reload()
 	if err == nil || !strings.Contains(out, "counts is in use") || !strings.Contains(out, "restart the gateway") || !strings.Contains(out, "the running configuration stays in force") {
 		t.Errorf("reload: %v\n%s", err, out)
 	}
 	g.get("/")
-	g.stop()
-	if _, err := os.Stat(filepath.Join(g.dir, "counts")); err != nil {
+	g.Stop()
+	if _, err := os.Stat(filepath.Join(g.Dir, "counts")); err != nil {
 		t.Fatal(err)
 	}
-	g.run()
+	g.Run()
 	if n := g.used("address", home); n != 2 {
 		t.Errorf("%d units used after a restart, want 2", n)
 	}

@@ -83,10 +83,10 @@ func answerOn(t *testing.T, conn net.Conn) (status int, header http.Header) {
 
 // waiting returns how many requests wait, by the metrics.
 func (g *gateway) waiting() (n int) {
-	g.t.Helper()
+	g.T.Helper()
 	_, rest, found := strings.Cut(g.ask(http.MethodGet, "/metrics", "").body, `stint_excess_waiting{domain="api",rule="slow"} `)
 	if _, err := fmt.Sscan(rest, &n); found && err != nil {
-		g.t.Fatal(err)
+		g.T.Fatal(err)
 	}
 	return n
 }
@@ -121,14 +121,14 @@ func TestWaitReloaded(t *testing.T) {
 	g, dial := startWaiting(t, "http", waitRules)
 	conn := dial(waitGet)
 	testkit.Until(t, "the request waits", func() bool { return g.waiting() == 1 })
-	g.load(strings.Replace(g.read("Caddyfile"), "X-Load 1", "X-Load 2", 1))
+	g.load(strings.Replace(g.Read("Caddyfile"), "X-Load 1", "X-Load 2", 1))
 	if status, header := answerOn(t, conn); status != http.StatusOK || header.Get("X-Load") != "1" {
 		t.Errorf("over a reload: %d %v", status, header)
 	}
 	conns := []net.Conn{dial(waitGet), dial(waitGet), dial(waitPost)}
 	testkit.Until(t, "requests wait", func() bool { return g.waiting() == len(conns) })
 	began := time.Now()
-	testkit.Must(t, g.process.Signal(syscall.SIGTERM))
+	testkit.Must(t, g.Process.Signal(syscall.SIGTERM))
 	for i, conn := range conns {
 		status, header := answerOn(t, conn)
 		if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {

@@ -35,7 +35,7 @@ func TestBrowser(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(database, 0o700))
 	for _, args := range [][]string{
 		{"-N", "--empty-password"},
-		{"-A", "-t", "C,,", "-n", "stint", "-i", g.rootFile},
+		{"-A", "-t", "C,,", "-n", "stint", "-i", g.rootFile()},
 	} {
 		out, err := exec.Command("certutil", append([]string{"-d", "sql:" + database}, args...)...).CombinedOutput()
 		if err != nil {

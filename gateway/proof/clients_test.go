@@ -20,7 +20,7 @@ const hello = "%s\n\trespond /hello \"hello, {http.request.proto}\""
 func TestCurl(t *testing.T) {
 	both(t, hello, func(t *testing.T, g *gateway) {
 		for _, version := range []string{"--http1.1", "--http2"} {
-			out := curl(t, "--silent", "--include", version, "--cacert", g.rootFile, g.url("/hello"))
+			out := curl(t, "--silent", "--include", version, "--cacert", g.rootFile(), g.url("/hello"))
 			proto := map[string]string{"--http1.1": "HTTP/1.1", "--http2": "HTTP/2"}[version]
 			if !strings.HasPrefix(out, proto+" 200") || !strings.Contains(out, "hello, HTTP/") {
 				t.Errorf("%s: %s", version, out)
@@ -28,7 +28,7 @@ func TestCurl(t *testing.T) {
 			if limited := strings.Contains(strings.ToLower(out), "ratelimit: "); limited != strings.HasSuffix(t.Name(), "stint") {
 				t.Errorf("the header RateLimit: %v in %s", limited, out)
 			}
-			deny := []string{"--silent", "--include", version, "--cacert", g.rootFile, "--header", "x-deny: " + version, g.url("/hello")}
+			deny := []string{"--silent", "--include", version, "--cacert", g.rootFile(), "--header", "x-deny: " + version, g.url("/hello")}
 			curl(t, deny...)
 			if out := curl(t, deny...); strings.Contains(t.Name(), "stint") && !strings.HasPrefix(out, proto+" 429") {
 				t.Errorf("%s: %s", version, out)

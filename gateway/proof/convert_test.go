@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stint/gateway/gatewaytest/program"
 	"stint/internal/testkit"
 )
 
@@ -18,7 +19,7 @@ func TestConvertCommand(t *testing.T) {
 	testkit.Must(t, err)
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "Caddyfile"), text, 0o600))
 	command := func(args ...string) (string, error) {
-		cmd := exec.Command(program, args...)
+		cmd := exec.Command(program.Path(), args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 		out, err := cmd.CombinedOutput()

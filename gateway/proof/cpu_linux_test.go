@@ -52,7 +52,7 @@ func TestCPU(t *testing.T) {
 	redis := testkit.StartRedis(t)
 	caddy := func(name, directives, store, rules string) *subject {
 		g := setup{"%s\n\trespond \"" + strings.Repeat("x", 43) + "\"", directives, store, rules}.start(t)
-		return &subject{name: name, address: g.http, pid: g.process.Pid, host: "localhost:" + port(g.http)}
+		return &subject{name: name, address: g.http, pid: g.Process.Pid, host: "localhost:" + port(g.http)}
 	}
 	inMemory := fmt.Sprintf(byUser, "")
 	bare := caddy("bare Caddy", "", "", "")

@@ -11,37 +11,28 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"stint/gateway/gatewaytest/binary"
+	"stint/gateway/gatewaytest/program"
 	"stint/internal/testkit"
-	"stint/internal/text"
 )
 
 var long = flag.Bool("proof.long", false, "streams of a minute, an upload of 2 GiB")
 
-// program is the path of stint-gateway, built once for all tests.
-var program string
-
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(binary.Main(m, &program))
+	os.Exit(program.Main(m))
 }
 
-// A gateway is a running process of stint-gateway.
+// A gateway is stint-gateway, or bare Caddy, with a site at two addresses.
 type gateway struct {
-	http, https string // addresses
-	process     *os.Process
-	ended       chan struct{} // closed when the process ended
-	log         *text.OutputBuffer
+	*program.Gateway
+	http, https string         // addresses
 	root        *x509.CertPool // of its internal authority
-	rootFile    string
 }
 
 // both runs a test through the gateway with limits and through bare Caddy. site is the text of a site
@@ -87,66 +78,38 @@ type setup struct {
 
 func (s setup) start(t testing.TB) *gateway {
 	t.Helper()
-	dir := t.TempDir()
-	g := &gateway{http: testkit.Address(t), https: testkit.Address(t), log: new(text.OutputBuffer)}
+	g := &gateway{Gateway: program.New(t), http: testkit.Address(t), https: testkit.Address(t)}
 	option := ""
 	if s.directives != "" {
-		option = fmt.Sprintf("stint {\n\t\trules %s/rules.yaml\n\t\tstore %s\n\t}", dir, s.store)
+		option = "stint {\n\t\trules DIR/rules.yaml\n\t\tstore " + s.store + "\n\t}"
 	}
-	httpPort, httpsPort := port(g.http), port(g.https)
-	file := fmt.Sprintf(`{
+	g.Write("rules.yaml", s.rules)
+	g.Write("Caddyfile", fmt.Sprintf(`{
 	admin off
 	persist_config off
 	skip_install_trust
-	storage file_system %[1]s/storage
-	http_port %[2]s
-	https_port %[3]s
+	storage file_system DIR/storage
+	http_port %[1]s
+	https_port %[2]s
 	auto_https disable_redirects
+	%[3]s
+}
+
+http://localhost:%[1]s, https://localhost:%[2]s {
+	tls internal
 	%[4]s
 }
-
-http://localhost:%[2]s, https://localhost:%[3]s {
-	tls internal
-	%[5]s
-}
-`, dir, httpPort, httpsPort, option, fmt.Sprintf(s.site, s.directives))
-	path := filepath.Join(dir, "Caddyfile")
-	testkit.Must(t, os.WriteFile(path, []byte(file), 0o600))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(s.rules), 0o600))
-	cmd := exec.Command(program, "run", "--config", path)
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	cmd.Stdout, cmd.Stderr = g.log, g.log
-	testkit.Must(t, cmd.Start())
-	g.process = cmd.Process
-	g.ended = make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(g.ended)
-	}()
-	t.Cleanup(func() {
-		stop(cmd.Process, g.ended)
-		if t.Failed() {
-			t.Logf("%s\n%s", file, g.log)
-		}
-	})
-	g.rootFile = filepath.Join(dir, "storage/pki/authorities/local/root.crt")
+`, port(g.http), port(g.https), option, fmt.Sprintf(s.site, s.directives)))
+	g.Run()
 	g.ready(t)
 	return g
-}
-
-// stop ends a process, after 20 s by force.
-func stop(p *os.Process, ended <-chan struct{}) {
-	_ = p.Signal(syscall.SIGTERM)
-	stuck := time.AfterFunc(20*time.Second, func() { _ = p.Kill() })
-	<-ended
-	stuck.Stop()
 }
 
 // ready waits until both addresses answer, at most 20 s.
 func (g *gateway) ready(t testing.TB) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
-		root, err := os.ReadFile(g.rootFile)
+		root, err := os.ReadFile(g.rootFile())
 		if err == nil {
 			g.root = x509.NewCertPool()
 			g.root.AppendCertsFromPEM(root)
@@ -161,7 +124,7 @@ func (g *gateway) ready(t testing.TB) {
 			}
 		}
 		select {
-		case <-g.ended:
+		case <-g.Ended:
 			t.Fatal("the gateway ended")
 		case <-time.After(20 * time.Millisecond): // polls another process
 		}
@@ -169,6 +132,11 @@ func (g *gateway) ready(t testing.TB) {
 			t.Fatalf("the gateway does not answer: %v", err)
 		}
 	}
+}
+
+// rootFile is the certificate of its internal authority.
+func (g *gateway) rootFile() string {
+	return filepath.Join(g.Dir, "storage/pki/authorities/local/root.crt")
 }
 
 // tls returns the client's side: it trusts the internal authority alone.
@@ -187,7 +155,7 @@ func (g *gateway) client(t testing.TB, version int) *http.Client {
 // rss returns the resident memory of the process in bytes.
 func (g *gateway) rss(t testing.TB) int64 {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.Process.Pid))
 	testkit.Must(t, err)
 	for line := range strings.Lines(string(status)) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {

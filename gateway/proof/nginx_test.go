@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"stint/gateway/gatewaytest/program"
 	"stint/internal/testkit"
-	"stint/internal/text"
 )
 
 // A call is one request to both servers.
@@ -195,47 +195,27 @@ http {
 	path := filepath.Join(dir, "nginx.conf")
 	testkit.Must(t, os.WriteFile(path, []byte(config), 0o600))
 	cmd := exec.Command("nginx", "-e", "stderr", "-p", dir, "-c", path)
-	await(t, address, run(t, cmd, config))
-	return address, cmd.Process.Pid
+	if cmd.Err != nil {
+		testkit.SkipOrFail(t, "no nginx in the path; make deps installs it")
+	}
+	server := program.Start(t, cmd)
+	await(t, address, server.Ended)
+	return address, server.Process.Pid
 }
 
 // runConverted starts stint-gateway with the Caddyfile and the rules of a section.
 func runConverted(t testing.TB, parts map[string]string) string {
 	t.Helper()
-	dir, address := t.TempDir(), testkit.Address(t)
+	address := testkit.Address(t)
 	caddyfile := strings.Replace(parts["caddyfile"], "\n:80 {", "\nhttp://:"+port(address)+" {\n\tbind 127.0.0.1", 1)
 	caddyfile = strings.Replace(caddyfile, "{\n", "{\n\tadmin off\n\tpersist_config off\n", 1)
+	g := program.New(t)
 	for name, text := range map[string]string{"Caddyfile": caddyfile, "rules.yaml": parts["yaml"], "allow.txt": parts["text"]} {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		g.Write(name, text)
 	}
-	cmd := exec.Command(program, "run", "--config", "Caddyfile")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	await(t, address, run(t, cmd, caddyfile))
+	g.Run()
+	await(t, address, g.Ended)
 	return address
-}
-
-// run starts a process that ends with the test. The channel is closed when it has ended.
-func run(t testing.TB, cmd *exec.Cmd, config string) (ended <-chan struct{}) {
-	t.Helper()
-	log := new(text.OutputBuffer)
-	cmd.Stdout, cmd.Stderr = log, log
-	if cmd.Args[0] == "nginx" && cmd.Err != nil {
-		testkit.SkipOrFail(t, "no nginx in the path; make deps installs it")
-	}
-	testkit.Must(t, cmd.Start())
-	end := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(end)
-	}()
-	t.Cleanup(func() {
-		stop(cmd.Process, end)
-		if t.Failed() {
-			t.Logf("%s\n%s", config, log)
-		}
-	})
-	return end
 }
 
 // await waits until an address accepts connections, at most 20 s.

@@ -8,35 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"stint/gateway/gatewaytest/program"
 	"stint/internal/testkit"
 )
 
-// built is stint-gateway, built once for all tests.
-var built = sync.OnceValues(func() (path string, err error) {
-	dir, err := os.MkdirTemp("", "stint-gateway")
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(dir, "stint-gateway")
-	output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return string(output), err
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := built(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // example is a running example. Its addresses and its data are those of the test.
 type example struct {
@@ -44,37 +23,29 @@ type example struct {
 	address, data string
 	client        *http.Client
 	env           []string
+	running       *program.Running
 }
 
 // run starts a command in the environment of an example and waits until its page is served.
 func run(t *testing.T, dir string, words ...string) *example {
 	t.Helper()
-	binary, err := built()
-	if err != nil {
-		t.Fatal(err, binary)
-	}
 	e := &example{t: t, address: testkit.Address(t), data: t.TempDir(), client: &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // a certificate of the example's own authority
 	}}}
 	t.Cleanup(e.client.CloseIdleConnections)
-	e.env = append(os.Environ(), "GATEWAY_DATA="+e.data, "GATEWAY_ADDRESS="+e.address, "GATEWAY_BINARY="+binary,
+	e.env = append(os.Environ(), "GATEWAY_DATA="+e.data, "GATEWAY_ADDRESS="+e.address, "GATEWAY_BINARY="+program.Path(),
 		"GATEWAY_ADMIN="+testkit.Address(t), "GATEWAY_UPSTREAM="+testkit.Address(t))
 	if len(words) == 0 {
-		words = []string{binary, "run"}
+		words = []string{program.Path(), "run"}
 	}
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir, cmd.Env = dir, e.env
-	log, err := os.Create(filepath.Join(e.data, "log"))
-	testkit.Must(t, err)
-	cmd.Stdout, cmd.Stderr = log, log
-	testkit.Must(t, cmd.Start())
-	t.Cleanup(func() {
-		testkit.Must(t, cmd.Process.Signal(syscall.SIGTERM))
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %s", err, e.log())
+	t.Cleanup(func() { // after Start has stopped it
+		if e.running.Err != nil {
+			t.Errorf("the example ended with %v", e.running.Err)
 		}
-		_ = log.Close()
 	})
+	e.running = program.Start(t, cmd)
 	testkit.Until(t, "the example answers", func() bool {
 		resp, err := e.client.Get("https://" + e.address + "/")
 		if err == nil {
@@ -83,12 +54,6 @@ func run(t *testing.T, dir string, words ...string) *example {
 		return err == nil
 	})
 	return e
-}
-
-func (e *example) log() string {
-	data, err := os.ReadFile(filepath.Join(e.data, "log"))
-	testkit.Must(e.t, err)
-	return string(data)
 }
 
 // ask sends a request; fields are pairs of header names and values.
@@ -180,10 +145,10 @@ func TestFirstRun(t *testing.T) {
 	if status, body := e.outcome(location, key...); status != 200 || body != "order of user 42 taken\n" {
 		t.Errorf("the order: %d %s", status, body)
 	}
-	if strings.Contains(e.log(), key[1]) {
+	if strings.Contains(e.running.Log.String(), key[1]) {
 		t.Error("the log contains the key")
 	}
-	if strings.Contains(e.log(), "without the name of their client") {
+	if strings.Contains(e.running.Log.String(), "without the name of their client") {
 		t.Error("a warning, though stint_identity names the client")
 	}
 }
@@ -226,7 +191,7 @@ func TestAPI(t *testing.T) {
 		t.Errorf("the upstream got %q", body)
 	}
 	for _, key := range []string{first, second} {
-		if strings.Contains(e.log(), key) {
+		if strings.Contains(e.running.Log.String(), key) {
 			t.Error("the log contains a key")
 		}
 	}
