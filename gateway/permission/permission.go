@@ -2,6 +2,7 @@ package permission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,7 +27,8 @@ func init() { caddy.RegisterModule(new(Permission)) }
 // A name with a certificate in the storage is always allowed and counts nothing, because Caddy asks
 // for it again after a restart and at each renewal.
 //
-// The counts are those of this process. They outlive a reload, not a restart.
+// Gateways whose app has one Redis as its store share the counts. Otherwise the counts are those of this
+// process: they outlive a reload, not a restart, and n gateways together allow n times the numbers.
 type Permission struct {
 	// Suffixes are the domains whose names are allowed: example.com allows example.com and
 	// www.example.com. None: any name.
@@ -46,6 +48,8 @@ type Permission struct {
 	suffixes         []string // in lower case and ASCII, with a dot before each
 	total, perDomain *stint.Limit
 	counts           *counts
+	shared           *shared // nil: gateways share no counts
+	sharedKey        string  // of shared in the pool
 	stored           *stored
 }
 
@@ -90,6 +94,9 @@ func (p *Permission) Provision(ctx caddy.Context) error {
 		return err
 	}
 	p.counts = kept.(*counts) //nolint:forcetypeassert // the only kind in the pool
+	if err := p.provisionShared(ctx); err != nil {
+		return err
+	}
 	p.stored = &stored{storage: ctx.Storage()}
 	if registry := ctx.GetMetricsRegistry(); registry != nil {
 		return registry.Register(p.counts.asked)
@@ -115,6 +122,10 @@ func (p *Permission) Cleanup() error {
 		return nil
 	}
 	_, err := pool.Delete(poolKey)
+	if p.shared != nil {
+		_, sharedErr := pool.Delete(p.sharedKey)
+		err = errors.Join(err, sharedErr)
+	}
 	return err
 }
 
@@ -151,10 +162,10 @@ func (p *Permission) CertificateAllowed(ctx context.Context, name string) error 
 		return nil
 	}
 	call := stint.Call{Takes: []stint.Take{
-		{Key: stint.Key("domain=" + registered(name)), Limit: p.perDomain, Cost: 1},
-		{Key: "total", Limit: p.total, Cost: 1},
+		{Key: stint.Key("certificates:domain=" + registered(name)), Limit: p.perDomain, Cost: 1},
+		{Key: "certificates:total", Limit: p.total, Cost: 1},
 	}}
-	if err := p.counts.store.Decide(ctx, &call); err != nil {
+	if err := p.decide(ctx, &call); err != nil {
 		return fmt.Errorf("%s: the limit of certificates could not be asked: %w", name, err)
 	}
 	for i, limited := range []string{"its domain has", "all domains together have"} {

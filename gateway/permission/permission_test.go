@@ -75,6 +75,39 @@ func TestUnknownNames(t *testing.T) {
 	})
 }
 
+// Gateways with one Redis allow the set number together. While it is away, each counts alone.
+func TestShared(t *testing.T) {
+	server := testkit.StartRedis(t)
+	var gateways []*Permission
+	for range 2 {
+		p := provisioned(t, &Permission{Total: Rate{6, caddy.Duration(time.Hour)}, PerDomain: Rate{4, caddy.Duration(day)}})
+		p.shared = newShared(server.URL(), "test")
+		p.shared.timeout = 20 * time.Second
+		t.Cleanup(func() { testkit.Must(t, p.shared.Destruct()) })
+		gateways = append(gateways, p)
+	}
+	ask := func(format string) (allowed [2]int) {
+		for i := range 20 {
+			for g, p := range gateways {
+				if p.CertificateAllowed(t.Context(), fmt.Sprintf(format, i, g)) == nil {
+					allowed[g]++
+				}
+			}
+		}
+		return allowed
+	}
+	if n := ask("host%d-%d.example.org"); n[0]+n[1] != 4 {
+		t.Errorf("%v permissions of a domain, want 4 together", n)
+	}
+	if n := ask("domain%d-%d.example"); n[0]+n[1] != 2 {
+		t.Errorf("%v more of all names, want 2 together", n)
+	}
+	server.Stop()
+	if n := ask("other%d-%d.example"); n != [2]int{3, 3} {
+		t.Errorf("%v permissions while Redis is away, want 3 each besides its own 3", n)
+	}
+}
+
 // Names without an allowed suffix cost nothing, and a name cannot look like one.
 func TestSuffixes(t *testing.T) {
 	p := provisioned(t, &Permission{Suffixes: []string{"example.com", "xn--bcher-kva.example"}, Total: Rate{5, caddy.Duration(time.Hour)}})
@@ -174,6 +207,25 @@ func TestHandshakes(t *testing.T) {
 	if err := shake("n0.localhost.example"); err != nil {
 		t.Errorf("a name with a certificate: %v", err)
 	}
+}
+
+// The store of the app has the counts if it is a Redis.
+func TestSharedByApp(t *testing.T) {
+	server := testkit.StartRedis(t)
+	g := gatewaytest.New(t)
+	g.Write("rules.yaml", "domain: api\ndescriptors: [{key: user, rate_limit: {requests: 1, per: 1h}}]\n")
+	text := strings.Replace(site, "PORT", g.Address[strings.LastIndexByte(g.Address, ':')+1:], 1)
+	text = strings.Replace(text, "GLOBAL", "GLOBAL\n\tstint {\n\t\trules DIR/rules.yaml\n\t\tstore "+server.URL()+"\n\t}", 1)
+	testkit.Must(t, g.Load(text))
+	names := 0
+	testkit.Until(t, "Redis has the counts", func() bool { // on a busy machine the first may be counted here alone
+		names++
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: &tls.Config{ServerName: fmt.Sprintf("n%d.localhost.example", names), InsecureSkipVerify: true}} //nolint:gosec // the certificate is not of interest
+		if c, err := dialer.DialContext(t.Context(), "tcp", g.Address); err == nil {
+			_ = c.Close()
+		}
+		return strings.Contains(server.Do("KEYS", "*"), "certificates:total")
+	})
 }
 
 // Each fault is one line with its place and a hint.
