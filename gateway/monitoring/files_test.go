@@ -42,6 +42,10 @@ func TestAlertCasesNotice(t *testing.T) {
 		data, err := os.ReadFile(path)
 		testkit.Must(t, err)
 		data = bytes.ReplaceAll(data, []byte("        for: 2m\n"), nil)
+		if path == casesFile { // the first alert is enough
+			data = bytes.Join(bytes.SplitAfterN(data, []byte("\n  - name: "), 4)[:3], nil)
+			data = bytes.TrimSuffix(data, []byte("  - name: "))
+		}
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, filepath.Base(path)), data, 0o600))
 	}
 	out, err := promtool(t, dir, "test", "rules", filepath.Base(casesFile))
