@@ -131,6 +131,14 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, next Next) error
 	return nil
 }
 
+// contextOf returns the context for the decision about a request.
+func (h *handler) contextOf(r *http.Request) context.Context {
+	if h.options.Context != nil {
+		return h.options.Context(r)
+	}
+	return r.Context()
+}
+
 // observe calls Options.Observe.
 func (h *handler) observe(r *http.Request, s *scratch, pass bool) {
 	if h.options.Observe != nil {

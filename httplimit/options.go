@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -147,6 +148,16 @@ type Options struct {
 	// Conn returns the connection of a request, see [ConnContext]. It returns nil if it is not known. If
 	// Conn is nil, the connection is that of ConnContext.
 	Conn func(r *http.Request) net.Conn
+
+	// Context returns the context for the decision about a request, for a limiter with a tracer. It must
+	// derive from the context of the request; otlp.Header returns one with the trace that the header of
+	// the request names. If nil, it is the context of the request, in which middleware of OpenTelemetry
+	// puts the trace.
+	Context func(r *http.Request) context.Context
+
+	// Tracer follows the decisions ([Limit] only; New takes the one of its limiter). If nil, there are
+	// no traces.
+	Tracer limiter.Tracer
 
 	// Skip reports whether a request is not limited at all. If nil, all requests are limited.
 	Skip func(r *http.Request) bool

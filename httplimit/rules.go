@@ -70,7 +70,7 @@ func (n *names) canonical(name string) string {
 
 func (b *byRules) ask(r *http.Request, s *scratch) (request.Outcome, error) {
 	s.attributes = attributes{Request: r, rules: b, Identifier: request.NewIdentifier(b.identify)}
-	return b.Decide(r.Context(), &s.attributes, true, &s.Scratch)
+	return b.Decide(s.handler.contextOf(r), &s.attributes, true, &s.Scratch)
 }
 
 // attributes is a request for the actions of a rule file.

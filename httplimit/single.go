@@ -13,7 +13,7 @@ import (
 // Limit returns middleware that applies one limit to each client, with its state in store. A client
 // is identified by its address or by Options.Key.
 func Limit(store stint.Store, limit *stint.Limit, options Options) func(http.Handler) http.Handler {
-	l := limiter.New(store, nil, limiter.Options{})
+	l := limiter.New(store, nil, limiter.Options{Tracer: options.Tracer})
 	f := finder(&options)
 	b := &single{
 		Single: request.NewSingle(l, limit, request.SingleOptions{
@@ -35,7 +35,7 @@ type single struct {
 
 func (b *single) ask(r *http.Request, s *scratch) (request.Outcome, error) {
 	s.caller = caller{r, b}
-	return b.Decide(r.Context(), "", &s.caller, &s.Scratch)
+	return b.Decide(s.handler.contextOf(r), "", &s.caller, &s.Scratch)
 }
 
 // caller is the sender of a request.

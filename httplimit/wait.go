@@ -155,7 +155,7 @@ func (h *handler) gone(r *http.Request) func() bool {
 // again decides a request once more, when it is its turn.
 func (h *handler) again(r *http.Request, s *scratch) (request.Outcome, error) {
 	if !s.again {
-		if what, same, err := s.attributes.rules.Again(r.Context(), &s.Scratch); same {
+		if what, same, err := s.attributes.rules.Again(h.contextOf(r), &s.Scratch); same {
 			return what, err
 		}
 	}

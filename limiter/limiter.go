@@ -158,6 +158,9 @@ type Options struct {
 
 	// Records are bans and overrides for single clients. Nil: there are none.
 	Records Records
+
+	// Tracer follows decisions. Nil: there are no traces, and no cost.
+	Tracer Tracer
 }
 
 // Limiter decides requests by a table of rules and a store. It is safe for concurrent use. The
@@ -165,6 +168,7 @@ type Options struct {
 type Limiter struct {
 	store    stint.Store
 	observer Observer
+	tracer   Tracer
 
 	denyUnmatched bool
 	load          func(gauge string) (load float64, fresh bool)
@@ -183,7 +187,7 @@ type Limiter struct {
 // nothing, so everything is allowed.
 func New(store stint.Store, table *rule.Table, options Options) *Limiter {
 	l := &Limiter{
-		store: store, observer: options.Observer, load: options.Load, catalog: options.Catalog,
+		store: store, observer: options.Observer, tracer: options.Tracer, load: options.Load, catalog: options.Catalog,
 		secret: options.Secret, denyUnmatched: options.DenyUnmatched, unknown: options.Unknown,
 		records: options.Records, lines: line.New(),
 	}
@@ -238,6 +242,9 @@ func (l *Limiter) Swap(table *rule.Table) {
 func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
+	if l.tracer != nil {
+		ctx, v.trace = l.tracer.Begin(ctx)
+	}
 	v.secret = l.secret
 	domain := l.domain(req)
 	switch {
@@ -255,6 +262,7 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	}
 	blocked, err := v.hold(ctx, req, l.store)
 	if v.Pending {
+		v.endTrace(nil)
 		return nil
 	}
 	if err == nil {
@@ -284,6 +292,7 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 	if !v.Pending {
 		l.end(v, began, err)
 	}
+	v.endTrace(err)
 	return err
 }
 
@@ -292,6 +301,9 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Limit, req *Request, v *Verdict) error {
 	began := l.begin()
 	v.reset(req)
+	if l.tracer != nil {
+		ctx, v.trace = l.tracer.Begin(ctx)
+	}
 	v.inline(key, limit, req)
 	err := v.ask(ctx, req, l.store)
 	if err == nil {
@@ -299,6 +311,7 @@ func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Lim
 		v.concludeAtMost(req)
 	}
 	l.end(v, began, err)
+	v.endTrace(err)
 	return err
 }
 

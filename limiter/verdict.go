@@ -86,6 +86,8 @@ type Verdict struct {
 	ended     Reason
 	turn      uint64
 
+	trace Trace // of this decision; nil: it is not traced
+
 	known []subject // subjects of the request of which something is known
 	at    time.Time // the time by which these are in force; zero: not read yet
 }

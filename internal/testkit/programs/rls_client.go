@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -59,6 +60,11 @@ func DialRLS(t testing.TB, address string, config *tls.Config) *RLSClient {
 	}
 	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // nothing can get lost
 	return &RLSClient{conn}
+}
+
+// WithTrace returns the context of a caller whose trace a traceparent names.
+func WithTrace(ctx context.Context, traceparent string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "traceparent", traceparent)
 }
 
 // Ask sends a request with descriptors of a domain, each in the form KEY=VALUE,KEY=VALUE.

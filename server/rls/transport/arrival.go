@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,7 +97,7 @@ func (l *arrivals) removeLocked(a *arrival) {
 // expect starts the timeout of a call whose headers have arrived. It is a tap of grpc-go. No other
 // code may replace the context of a call before its request is read.
 //
-// expect removes the headers, which nobody reads and which would stay in memory during the whole
+// expect removes the headers, of which only the trace of the caller is used, and which would stay in memory during the whole
 // call. It refuses a call with many headers, because one byte of HPACK may represent a field that
 // takes 100 bytes.
 func (s *Server) expect(ctx context.Context, info *tap.Info) (context.Context, error) {
@@ -106,6 +107,9 @@ func (s *Server) expect(ctx context.Context, info *tap.Info) (context.Context, e
 	}
 	if fields > maxFields {
 		return nil, status.Error(codes.ResourceExhausted, fmt.Sprintf("more than %d header fields; leave some out", maxFields))
+	}
+	if parent := info.Header.Get("traceparent"); s.options.Trace != nil && len(parent) > 0 {
+		ctx = s.options.Trace(ctx, parent[0], strings.Join(info.Header.Get("tracestate"), ","))
 	}
 	clear(info.Header)
 	ctx, end := context.WithCancelCause(ctx)

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"time"
@@ -35,6 +36,10 @@ type Options struct {
 
 	// Reflection enables gRPC reflection, which clients such as grpcurl use.
 	Reflection bool
+
+	// Trace adds the trace of a caller to the context of a call, from the metadata traceparent and
+	// tracestate; nil: there are no traces.
+	Trace func(ctx context.Context, traceparent, tracestate string) context.Context
 
 	// Log receives calls that panic; may be nil.
 	Log *slog.Logger
