@@ -85,15 +85,20 @@ func (m *Metrics) Add(more interface{ Register(prometheus.Registerer) }) { more.
 
 // Handler serves all metrics of the registry, in the format that the client asks for.
 func (m *Metrics) Handler() http.Handler {
-	gatherer, ok := m.reg.(prometheus.Gatherer)
+	return promhttp.HandlerFor(m.Gatherer(), promhttp.HandlerOpts{})
+}
+
+// Gatherer returns all metrics of the registry.
+func (m *Metrics) Gatherer() prometheus.Gatherer {
 	if all, is := m.reg.(*Collectors); is {
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(all)
-		gatherer = reg
-	} else if !ok {
-		gatherer = prometheus.DefaultGatherer
+		return reg
 	}
-	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})
+	if gatherer, ok := m.reg.(prometheus.Gatherer); ok {
+		return gatherer
+	}
+	return prometheus.DefaultGatherer
 }
 
 // Reloaded records that table is in force since at. It must also be called at the start of the

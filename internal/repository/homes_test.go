@@ -14,7 +14,7 @@ const (
 
 // home is a row of docs/dependencies.md: the packages that may import a module.
 type home struct {
-	module    string
+	module    string   // or a family of modules, such as go.opentelemetry.io/*
 	dirs      []string // empty: all
 	testsOnly bool
 	reason    string
@@ -27,22 +27,43 @@ func oneHome(t *tree) []fault {
 	required := directRequirements(t.text("go.mod"))
 
 	for _, module := range required {
-		if !slices.ContainsFunc(homes, func(h home) bool { return h.module == module }) {
+		if !slices.ContainsFunc(homes, func(h home) bool { return h.covers(module) }) {
 			faults = append(faults, fault(fmt.Sprintf("go.mod: %s has no row in %s: "+
 				"each dependency has one home and a reason", module, dependenciesDoc)))
 		}
 	}
 	for _, h := range homes {
-		if !slices.Contains(required, h.module) {
+		if !slices.ContainsFunc(required, h.covers) {
 			faults = append(faults, fault(fmt.Sprintf("%s: %s is not a direct dependency in go.mod: run go mod tidy, or remove its row",
 				dependenciesDoc, h.module)))
 		}
 	}
-	if n := len(required); n > maxDependencies {
+	if n := len(families(required, homes)); n > maxDependencies {
 		faults = append(faults, fault(fmt.Sprintf("go.mod: %d direct dependencies, at most %d: "+
 			"each is code that all users must trust", n, maxDependencies)))
 	}
 	return slices.Concat(faults, gatewayModules(t), strangers(t, homes))
+}
+
+// covers reports whether a row is about a module.
+func (h home) covers(module string) bool {
+	family, ok := strings.CutSuffix(h.module, "*")
+	return h.module == module || ok && strings.HasPrefix(module, family)
+}
+
+// families returns the modules, those of a family once.
+func families(modules []string, homes []home) map[string]bool {
+	all := map[string]bool{}
+	for _, module := range modules {
+		name := module
+		for _, h := range homes {
+			if h.covers(module) {
+				name = h.module
+			}
+		}
+		all[name] = true
+	}
+	return all
 }
 
 var moduleItem = regexp.MustCompile("(?m)^- `([^`]+)`: .")
@@ -102,7 +123,7 @@ func strangers(t *tree, homes []home) []fault {
 func homeOf(homes []home, importPath string) (home, bool) {
 	var best home
 	for _, h := range homes {
-		if below(importPath, h.module) && len(h.module) > len(best.module) {
+		if (below(importPath, h.module) || h.covers(importPath)) && len(h.module) > len(best.module) {
 			best = h
 		}
 	}

@@ -264,6 +264,11 @@ var layers = []layer{
 		"facts come from verdicts; who shows them, and how nodes exchange them, they do not know",
 	},
 	{
+		[]string{"telemetry/otlp"},
+		[]string{".", "rule", "limiter", "internal/..."},
+		"a trace shows what limiter decided, and knows nothing of the service around it",
+	},
+	{
 		[]string{"telemetry"},
 		[]string{".", "rule", "rule/catalog", "limiter", "limiter/line", "facts", "internal/..."},
 		"telemetry is told what limiter decided, and nobody but app knows that it listens",
@@ -346,7 +351,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings", "app/stores"},
 		[]string{
-			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/apirules", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "dashboard",
+			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/apirules", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/otlp", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",

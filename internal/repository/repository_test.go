@@ -228,6 +228,17 @@ var brokenRules = []struct {
 		},
 	},
 	{
+		"a library of a family outside its home", "one home", "limiter/a.go:3: imports example.com/x/sub, whose home is rule",
+		src{
+			"go.mod":               "require example.com/x v1.0.0\n",
+			"docs/dependencies.md": "| `example.com/*` | `rule` | reads | write it |\n",
+			"rule/a.go":            "package rule\nimport _ \"example.com/x\"",
+			"limiter/a.go":         "package limiter\nimport _ \"example.com/x/sub\"",
+		},
+	},
+	{"twenty dependencies, one of them a family", "", "", familyAnd(19)},
+	{"too many dependencies beside a family", "one home", "go.mod: 21 direct dependencies, at most 20", familyAnd(20)},
+	{
 		"a library for tests in the product", "one home", "for tests only",
 		src{
 			"go.mod":               "require (\n\texample.com/x v1.0.0\n)\n",
@@ -397,4 +408,12 @@ func manyDependencies(n int) src {
 		fmt.Fprintf(&doc, "| `example.com/x%d` | `rule` | reads | write it |\n", i)
 	}
 	return src{"go.mod": mod.String(), "docs/dependencies.md": doc.String()}
+}
+
+// familyAnd returns a repository with n dependencies and a family of two modules, without faults.
+func familyAnd(n int) src {
+	tree := manyDependencies(n)
+	tree["go.mod"] += "require example.org/a v1.0.0\nrequire example.org/b v1.0.0\n"
+	tree["docs/dependencies.md"] += "| `example.org/*` | `rule` | reads | write it |\n"
+	return tree
 }
