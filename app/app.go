@@ -21,6 +21,7 @@ import (
 	"stint/server/rls/transport"
 	"stint/store/redis/recordlog"
 	"stint/telemetry"
+	"stint/telemetry/otlp"
 )
 
 // App is one service: listeners, rules and a store. Call New, Start and Stop in this order, each
@@ -33,6 +34,7 @@ type App struct {
 	rls        *rls.Handler
 	metrics    *telemetry.Metrics
 	alarms     *telemetry.Alarms
+	otlp       *otlp.Exporter // nil: not configured
 	gauges     load.Gauges
 	rules      ruleset
 	keys       *rulefile.KeySets
@@ -87,7 +89,10 @@ func New(config settings.Config) (*App, error) {
 	if err = a.openAccess(); err != nil {
 		return nil, err
 	}
-	a.stores, err = stores.Open(stores.Options{Config: &a.config, Log: a.log, OnAlone: a.readyChanged, OnFailure: a.failService, OnLost: a.markLoss})
+	if err = a.openOTLP(); err != nil {
+		return nil, err
+	}
+	a.stores, err = stores.Open(stores.Options{Config: &a.config, Log: a.log, Traced: a.otlp.Store, OnAlone: a.readyChanged, OnFailure: a.failService, OnLost: a.markLoss})
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +123,7 @@ func New(config settings.Config) (*App, error) {
 	}
 	a.openAlarms()
 	a.limiter = limiter.New(a.stores.Chain(), table, limiter.Options{
-		Secret: a.stores.Secret(), Observer: a.observer(), Load: a.gauges.Load, Catalog: a.book.Catalog(), Records: a.limiterRecords(),
+		Secret: a.stores.Secret(), Observer: a.observer(), Tracer: a.otlp.Tracer(), Load: a.gauges.Load, Catalog: a.book.Catalog(), Records: a.limiterRecords(),
 		DenyUnmatched: config.DeniesUnmatched(), Unknown: a.alarms.Unknown,
 	})
 	a.metrics.Lines(a.limiter.Lines().Stats)
@@ -184,6 +189,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.stores.LoadShares()
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
+	a.otlp.Start(a.metrics.Gatherer())
 	a.stores.Run(background, &a.group)
 	a.group.Go(func() { a.runRetries(background) })
 	a.group.Go(func() { a.alarms.Run(background) })

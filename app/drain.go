@@ -39,6 +39,7 @@ func (a *App) shutdown(ctx context.Context) {
 	a.keys.Close()
 	a.group.Wait()
 	a.closeFacts()
+	a.otlp.Stop(ctx)
 	if a.cancel != nil {
 		a.stores.Save() // no decision runs any more
 	}

@@ -119,7 +119,7 @@ const trafficHeader = 64 << 10
 
 // trafficServer returns the server of the HTTP address.
 func (a *App) trafficServer(log *slog.Logger) answerer {
-	return newHTTPServer(a.trafficHandler(), httpapi.Limits{HeaderBytes: trafficHeader}, log)
+	return newHTTPServer(a.otlp.Handler(a.trafficHandler()), httpapi.Limits{HeaderBytes: trafficHeader}, log)
 }
 
 func (a *App) trafficHandler() http.Handler {

@@ -12,7 +12,7 @@ func (a *App) rlsServer(log *slog.Logger) answerer {
 	options := transport.Options{
 		MaxMessage: int(r.MaxMessage), MaxStreams: uint32(r.MaxStreams),
 		Keepalive: r.Keepalive, KeepaliveTimeout: r.KeepaliveTimeout, MaxAge: r.MaxAge, MaxAgeGrace: r.MaxAgeGrace,
-		Reflection: r.Reflection, Log: log,
+		Reflection: r.Reflection, Log: log, Trace: a.otlp.Incoming(),
 	}
 	options.TLS = a.tls("grpc")
 	a.grpcServer = transport.New(a.rls, options)

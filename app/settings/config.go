@@ -266,6 +266,9 @@ type Config struct {
 	// Facts are the settings of what is kept about rules and keys.
 	Facts Facts
 
+	// OTLP are the settings of OpenTelemetry.
+	OTLP OTLP
+
 	// EnvoyEnv (envoy-env) also reads the environment variables of envoyproxy/ratelimit, such as
 	// PORT and REDIS_URL, and uses its defaults for those that are not set, so that a deployment
 	// can swap the image; off by default. See package envoyenv. [Configure] reads them; a program
@@ -324,6 +327,7 @@ func Default() Config {
 		RLS:                 defaultRLS(),
 		Stats:               defaultStats(),
 		Facts:               defaultFacts(),
+		OTLP:                defaultOTLP(),
 		Admin:               "127.0.0.1:8082",
 		SocketMode:          0o600,
 		MaxConnections:      16_384,

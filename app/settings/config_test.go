@@ -84,6 +84,10 @@ func TestSettings(t *testing.T) {
 func TestBadValues(t *testing.T) {
 	for _, test := range []struct{ name, value, problem, hint string }{
 		{"http", "8080", `"8080" is not an address`, "write HOST:PORT"},
+		{"otlp", "collector:4317", "not the URL of a collector", "write http://HOST:4318"},
+		{"otlp", "http://user:secret@collector:4318", "not the URL of a collector", "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"otlp", "grpc://collector:4317/v1", `"grpc://collector:4317/v1" has a path`, "write http://HOST:4318"},
+		{"otlp-sample", "2", "2 is no part of a whole", "between 0 and 1"},
 		{"http", "127.0.0.1:http", "no port between 0 and 65535", "write HOST:PORT"},
 		{"http", "127.0.0.1:65536", "no port between 0 and 65535", "write HOST:PORT"},
 		{"store", "redis://user:password@host/x", `"x" is not the number of a database`, "redis://HOST:PORT/0"},

@@ -115,7 +115,7 @@ func (c *Config) Settings() []Setting {
 		{"drain-timeout", "longest `TIME` for calls in flight to finish", config.Duration(&c.DrainTimeout)},
 		{"log-format", "`FORMAT` of the log: text or json", config.Text(&c.LogFormat, config.OneOf("text", "json"))},
 		{"log-level", "least `LEVEL` to log: debug, info, warn or error", config.Text(&c.LogLevel, config.OneOf("debug", "info", "warn", "error"))},
-	}, tlsSettings("http", &c.HTTPTLS), tlsSettings("admin", &c.AdminTLS), tlsSettings("grpc", &c.RLS.TLS), tlsSettings("resp", &c.RESPTLS), c.RLS.settings(), c.Stats.settings(), c.Facts.settings(), c.Gossip.settings(), []Setting{
+	}, tlsSettings("http", &c.HTTPTLS), tlsSettings("admin", &c.AdminTLS), tlsSettings("grpc", &c.RLS.TLS), tlsSettings("resp", &c.RESPTLS), c.RLS.settings(), c.Stats.settings(), c.OTLP.settings(), c.Facts.settings(), c.Gossip.settings(), []Setting{
 		{"envoy-env", "read the environment of envoyproxy/ratelimit too, as docs/coming-from-envoy-ratelimit.md says", config.Flag(&c.EnvoyEnv)},
 	})
 }

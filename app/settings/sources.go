@@ -22,6 +22,8 @@ type Given struct {
 // Configure returns the configuration of flags, environment and config file together: a flag
 // overrides the environment, that the file, and that the defaults. A list is overridden as a whole.
 //
+// The variables of OpenTelemetry that name a collector override only the defaults.
+//
 // The flag "config" or STINT_CONFIG names the file; paths in it are relative to its folder. environ
 // has the form of os.Environ. Errors are [*Error], several of them joined.
 func Configure(flags []Given, environ []string) (Config, error) {
@@ -42,7 +44,7 @@ func Configure(flags []Given, environ []string) (Config, error) {
 	}
 	flags = slices.DeleteFunc(slices.Clone(flags), func(g Given) bool { return g.Name == "config" })
 	envoy, err := envoyEnvironment(&c, environ, file, env, flags)
-	return c, errors.Join(c.apply(file), err, c.apply(envoy), c.apply(env), c.apply(flags))
+	return c, errors.Join(c.apply(otelEnvironment(environ)), c.apply(file), err, c.apply(envoy), c.apply(env), c.apply(flags))
 }
 
 // configFile returns the name of the config file, "" for none.

@@ -20,7 +20,11 @@ func (st *Stores) openServer(s *server, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	s.guarded = guard.New(s.shared, guard.Options{
+	asked := stint.Store(s.shared)
+	if st.options.Traced != nil {
+		asked = st.options.Traced(asked, "redis", s.name)
+	}
+	s.guarded = guard.New(asked, guard.Options{
 		Timeout: c.StoreTimeout, Local: st.memory, Server: s.shared.Server, OnChange: func(now guard.Status) { st.serverChanged(s, now) },
 	})
 	s.eventual = eventual.New(s.guarded, eventual.Options{Interval: c.SyncInterval, Budget: c.Memory, Part: s.shared.Part})

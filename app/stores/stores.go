@@ -28,6 +28,9 @@ type Options struct {
 	Config *settings.Config
 	Log    *slog.Logger
 
+	// Traced returns a store on the network with the traces of its calls. Nil: there are none.
+	Traced func(inner stint.Store, system, server string) stint.Store
+
 	// OnAlone is called when the gossip node has found other nodes, or has lost all of them.
 	OnAlone func()
 
