@@ -22,6 +22,7 @@ import (
 	"stint/internal/logging"
 	"stint/internal/strictyaml"
 	"stint/rule"
+	"stint/telemetry/otlp"
 )
 
 func init() {
@@ -173,6 +174,9 @@ func (h *Handler) provision(ctx caddy.Context, self module, phase rule.Phase) (e
 	}
 	if h.DegradedHeader == "" {
 		h.options.DegradedHeader = h.app.Config().DegradedHeader
+	}
+	if h.app.Config().OTLP.Endpoint != "" {
+		h.options.Context = otlp.Header
 	}
 	if err := h.readHeaders(); err != nil {
 		return err

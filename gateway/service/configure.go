@@ -35,6 +35,7 @@ var known = []string{
 	"gossip", "gossip-join", "gossip-key-file", "gossip-alone",
 	"admin-token", "admin-token-file", "admin-access", "admin-host",
 	"trusted-proxies", "degraded-header",
+	"otlp", "otlp-traces", "otlp-sample", "otlp-interval",
 }
 
 // Known returns the names of all settings of the app.
