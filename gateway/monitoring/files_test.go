@@ -25,10 +25,12 @@ func promtool(t *testing.T, dir string, args ...string) (output string, err erro
 	return string(out), err
 }
 
-// Prometheus accepts the rules, and each alert fires and stays silent as its cases say.
+// Prometheus accepts the configuration and the rules, and each alert fires and stays silent as its cases say.
 func TestAlertCases(t *testing.T) {
 	dir := filepath.Dir(alertsFile)
-	for _, args := range [][]string{{"check", "rules", filepath.Base(alertsFile)}, {"test", "rules", filepath.Base(casesFile)}} {
+	for _, args := range [][]string{
+		{"check", "config", "--syntax-only", "prometheus.yaml"}, {"check", "rules", filepath.Base(alertsFile)}, {"test", "rules", filepath.Base(casesFile)},
+	} {
 		if out, err := promtool(t, dir, args...); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
