@@ -35,7 +35,7 @@ type ruleFacts struct {
 	tried atomic.Pointer[tried] // of its candidate; nil: it tries none
 
 	// sample decides which decisions leave a note.
-	sample sampling
+	sample sketch.Sampling
 
 	// The fields below are guarded by Facts.mu.
 
@@ -44,7 +44,7 @@ type ruleFacts struct {
 	first, last time.Time
 	asked       uint64 // sum of all counts when last was set
 	keys        [2]keyLists
-	rates       [2]rate          // of notes of denied and allowed requests
+	rates       [2]sketch.Rate   // of notes of denied and allowed requests
 	before      *sketch.Distinct // keys of the previous generation; nil: none
 	peaks       peaks
 	largest     float64   // see largestLocked
@@ -56,7 +56,7 @@ type ruleFacts struct {
 
 func newRuleFacts(name ruleName, shards int) *ruleFacts {
 	r := &ruleFacts{name: name, cells: make([]cell, shards)}
-	r.sample.set(0, 0, 0, 0)
+	r.sample.Set(0, 0, 0, 0)
 	return r
 }
 

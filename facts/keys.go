@@ -77,7 +77,7 @@ func (f *Facts) takeOverLocked(now time.Time) {
 		if p.now.Since.IsZero() {
 			p.now.Since = now
 		}
-		p.thin.notes++
+		p.thin.Notes++
 		p.observe(&events[i], tracked)
 	}
 	clear(events)
@@ -100,9 +100,9 @@ func (f *Facts) adjustLocked(rules []*ruleFacts, now time.Time) {
 	}
 	for _, r := range rules {
 		r.peaks.adjust(max(detailNotes/4/active, 16))
-		r.rates[denied].adjust(max(rareNotes/2/active, 16))
-		r.rates[allowed].adjust(max(rareNotes/4/active, 16))
-		r.sample.set(r.rates[denied].bits, r.rates[allowed].bits, r.peaks.level, r.peaks.thin.bits)
+		r.rates[denied].Adjust(max(rareNotes/2/active, 16))
+		r.rates[allowed].Adjust(max(rareNotes/4/active, 16))
+		r.sample.Set(r.rates[denied].Bits, r.rates[allowed].Bits, r.peaks.level, r.peaks.thin.Bits)
 	}
 }
 
@@ -110,8 +110,8 @@ func (f *Facts) adjustLocked(rules []*ruleFacts, now time.Time) {
 func (f *Facts) takeKeyLocked(k *keyNote, kept int, now time.Time) {
 	if k.rule != nil {
 		k.rule.keys[0].add(k, kept)
-		k.rule.rates[denied].notes += int(k.notes[denied])
-		k.rule.rates[allowed].notes += int(k.notes[allowed])
+		k.rule.rates[denied].Notes += int(k.notes[denied])
+		k.rule.rates[allowed].Notes += int(k.notes[allowed])
 	}
 	if k.counts[denied] > 0 && k.denial.denied {
 		f.noteDenialLocked(k, now)

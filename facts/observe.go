@@ -51,7 +51,7 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 		}
 		// Verdicts are reused, or else time goes on: dice is another number each time, and spreads evenly.
 		dice := (v.Turn() + hash + uint64(a.At)) * golden
-		if r.sample.counted(a.Allowed, dice) || r.sample.detailed(hash, dice) {
+		if r.sample.Counted(a.Allowed, dice) || r.sample.Detailed(hash, dice) {
 			f.noteKey(r, shard, v, i, hash, dice)
 		}
 	}
@@ -66,7 +66,7 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 // noteKey leaves a note about the key of a decision.
 func (f *Facts) noteKey(r *ruleFacts, shard uint64, v *limiter.Verdict, i int, hash, dice uint64) {
 	a, s := &v.Asked[i], &r.sample
-	f.note(shard, noted{r, hash, v.Take(i).Key, v, a, s.bits(a.Allowed), s.counted(a.Allowed, dice), s.detailed(hash, dice)})
+	f.note(shard, noted{r, hash, v.Take(i).Key, v, a, s.Bits(a.Allowed), s.Counted(a.Allowed, dice), s.Detailed(hash, dice)})
 }
 
 // count adds a decision to the counters.

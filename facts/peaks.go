@@ -106,9 +106,9 @@ func (m *measured) add(other *measured) {
 
 // peaks measures how close keys come to the limit of a rule.
 type peaks struct {
-	limit       string // in words
-	level       uint8  // one in 2^level keys are in the sample
-	thin        rate   // of their requests
+	limit       string      // in words
+	level       uint8       // one in 2^level keys are in the sample
+	thin        sketch.Rate // of their requests
 	keys        map[uint64]*tracked
 	now, before measured
 }
@@ -127,13 +127,13 @@ func (p *peaks) observe(e *event, most int) {
 		for len(p.keys) >= most && p.level < 31 {
 			p.raise()
 		}
-		if uint32(e.hash) > uint32(threshold(p.level)) {
+		if uint32(e.hash) > uint32(sketch.Threshold(p.level)) {
 			return
 		}
 		t = &tracked{}
 		p.keys[e.hash] = t
 	}
-	weight := uint64(e.cost) << p.thin.bits
+	weight := uint64(e.cost) << p.thin.Bits
 	length, most64 := span(&spec)
 	if start := startOf(e, &spec, length, t); start != t.start {
 		p.finish(t)
@@ -150,7 +150,7 @@ func (p *peaks) observe(e *event, most int) {
 		t.denied += weight
 		p.observeDenial(t, e, &spec)
 	}
-	if p.thin.bits == 0 && t.lastDenied > 0 && e.at-t.lastDenied <= length {
+	if p.thin.Bits == 0 && t.lastDenied > 0 && e.at-t.lastDenied <= length {
 		p.now.Retries++
 		if e.allowed {
 			p.now.Passed++
@@ -171,10 +171,10 @@ func (p *peaks) observe(e *event, most int) {
 func (p *peaks) observeDenial(t *tracked, e *event, spec *stint.Spec) {
 	t.everDenied = true
 	tenth := (e.at - t.start) * 10 / max(t.length, 1)
-	p.now.Denials[min(max(tenth, 0), 9)] += 1 << p.thin.bits
+	p.now.Denials[min(max(tenth, 0), 9)] += 1 << p.thin.Bits
 	average := float64(spec.Requests) / spec.Per.Minutes()
 	if e.at-t.burst <= burstGap && t.burstBefore < average/2 {
-		p.now.Bursts += 1 << p.thin.bits
+		p.now.Bursts += 1 << p.thin.Bits
 	}
 }
 
@@ -248,7 +248,7 @@ func (p *peaks) finishAll(now stint.Instant) {
 func (p *peaks) raise() {
 	p.level++
 	for hash := range p.keys {
-		if uint32(hash) > uint32(threshold(p.level)) {
+		if uint32(hash) > uint32(sketch.Threshold(p.level)) {
 			delete(p.keys, hash)
 		}
 	}
@@ -257,12 +257,12 @@ func (p *peaks) raise() {
 // adjust changes the sample so that a rule has at most so many events between two flushes: fewer keys as long
 // as there are enough, then fewer requests.
 func (p *peaks) adjust(most int) {
-	if p.thin.notes > most && len(p.keys) > leastSample && p.level < 31 {
+	if p.thin.Notes > most && len(p.keys) > leastSample && p.level < 31 {
 		p.raise()
-		p.thin.notes = 0
+		p.thin.Notes = 0
 		return
 	}
-	p.thin.adjust(most)
+	p.thin.Adjust(most)
 }
 
 // ageLocked begins a new measurement after some days.

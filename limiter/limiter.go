@@ -176,7 +176,7 @@ type Limiter struct {
 	secret        *rule.KeySecret
 	unknown       func(domain, keys string)
 	records       Records
-	overridden    overridden
+	overridden    rule.Variants
 	lines         *line.Lines
 	measured      atomic.Bool // whether any decision was measured
 	table         atomic.Pointer[rule.Table]
@@ -209,7 +209,7 @@ func (l *Limiter) Lines() *line.Lines { return l.lines }
 // Swap replaces the table. Keys keep their used units.
 func (l *Limiter) Swap(table *rule.Table) {
 	l.table.Store(table)
-	l.overridden.forget()
+	l.overridden.Forget()
 	waits := map[[2]string]bool{}
 	if table != nil {
 		for _, r := range table.Rules() {

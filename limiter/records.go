@@ -193,7 +193,7 @@ func (v *Verdict) override(req *Request, l *Limiter) {
 			continue
 		}
 		if o, ok := v.overrideOf(a); ok {
-			a.Rule = l.overridden.with(a.Rule, o.Numbers, l.records.Misfit)
+			a.Rule = l.overridden.With(a.Rule, o.Numbers, l.records.Misfit)
 		}
 	}
 }

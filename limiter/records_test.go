@@ -381,23 +381,6 @@ func TestOverrideOfCatalog(t *testing.T) {
 	}
 }
 
-// Copies of rules are bounded, whatever numbers overrides have.
-func TestOverriddenBound(t *testing.T) {
-	r := table(t, twoRules).Rules()[0]
-	var o overridden
-	for n := range uint32(2*maxOverridden + 10) {
-		if made := o.with(r, rule.Numbers{Requests: n + 1}, nil); made.Limit.Spec().Requests != n+1 {
-			t.Fatalf("%+v", made.Limit.Spec())
-		}
-	}
-	if len(o.rules) > maxOverridden {
-		t.Errorf("%d copies, at most %d", len(o.rules), maxOverridden)
-	}
-	if a, b := o.with(r, rule.Numbers{Requests: 7}, nil), o.with(r, rule.Numbers{Requests: 7}, nil); a != b {
-		t.Error("a copy is made for each request")
-	}
-}
-
 // A request whose client is banned is denied also where no limit applies.
 func TestDenyBanned(t *testing.T) {
 	f := newFake()

@@ -115,11 +115,11 @@ var layers = []layer{
 	},
 	{
 		[]string{"cmd/stint/cli"},
-		[]string{"app/settings", "cmd/stint/top", "facts/advice", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
+		[]string{"app/settings", "cmd/stint/view", "facts/advice", "server/access", "records", "records/apikey", "records/trail", "internal/..."},
 		"a command over the admin API asks a service; alone it can only verify a file of records",
 	},
 	{
-		[]string{"cmd/stint/top"},
+		[]string{"cmd/stint/view"},
 		[]string{"internal/..."},
 		"what is drawn is read from the admin API, as any other program would",
 	},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"stint/cmd/stint/view"
 	"stint/internal/text"
 	"stint/records"
 	"stint/records/trail"
@@ -106,8 +107,8 @@ func printEntry(w io.Writer, e *trail.Entry) {
 	if !e.Until.IsZero() {
 		until = e.Until.UTC().Format(time.RFC3339)
 	}
-	fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Number, e.Time.UTC().Format(time.RFC3339), orDash(e.Actor), orDash(e.From),
-		e.Action, what, orDash(changes(e.Before, e.After)), until, orDash(e.Why))
+	fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Number, e.Time.UTC().Format(time.RFC3339), view.OrDash(e.Actor), view.OrDash(e.From),
+		e.Action, what, view.OrDash(changes(e.Before, e.After)), until, view.OrDash(e.Why))
 }
 
 // named are the fields of a record that an entry shows elsewhere.
@@ -128,7 +129,7 @@ func changes(before, after json.RawMessage) string {
 		case after == nil:
 			parts = append(parts, name+" was "+was)
 		default:
-			parts = append(parts, name+" "+was+" -> "+orDash(is))
+			parts = append(parts, name+" "+was+" -> "+view.OrDash(is))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"stint/cmd/stint/view"
 	"stint/records/apikey"
 )
 
@@ -184,6 +185,6 @@ func runKeyList(ctx context.Context, s Streams, args []string) error {
 		if r.ReplacedBy != "" {
 			replaced = "by " + r.ReplacedBy[:12]
 		}
-		fmt.Fprintf(w, "%s\t...%s\t%s\t%s\t%s\t%s\n", r.Hash[:12], r.Last, r.Subject, r.end(), replaced, orDash(r.Why))
+		fmt.Fprintf(w, "%s\t...%s\t%s\t%s\t%s\t%s\n", r.Hash[:12], r.Last, r.Subject, r.end(), replaced, view.OrDash(r.Why))
 	}, "HASH\tLAST\tSUBJECT\tUNTIL\tREPLACED\tWHY")
 }

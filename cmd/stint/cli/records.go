@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"stint/cmd/stint/view"
 	"stint/server/access"
 )
 
@@ -283,7 +284,7 @@ func runBans(ctx context.Context, s Streams, args []string) error {
 		return err
 	}
 	return o.list(ctx, s, &c, "/v1/bans", func(w io.Writer, r *record) {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", r.who(), r.end(), orDash(r.Why))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.who(), r.end(), view.OrDash(r.Why))
 	}, "WHO\tUNTIL\tWHY")
 }
 
@@ -377,7 +378,7 @@ func runOverrides(ctx context.Context, s Streams, args []string) error {
 		return err
 	}
 	return o.list(ctx, s, &c, "/v1/overrides", func(w io.Writer, r *record) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.who(), r.Rule, r.numbers(), r.end(), orDash(r.Why))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.who(), r.Rule, r.numbers(), r.end(), view.OrDash(r.Why))
 	}, "WHO\tRULE\tNUMBERS\tUNTIL\tWHY")
 }
 

@@ -8,33 +8,16 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"stint/cmd/stint/view"
 )
-
-// shownLimit has the numbers of a limit as the admin API writes them.
-type shownLimit struct {
-	Algorithm string  `json:"algorithm"`
-	Requests  *uint32 `json:"requests"`
-	Per       string  `json:"per"`
-	Burst     *uint32 `json:"burst"`
-}
-
-func (l *shownLimit) String() string {
-	if l.Requests == nil {
-		return l.Algorithm
-	}
-	text := fmt.Sprintf("%s %d per %s", l.Algorithm, *l.Requests, l.Per)
-	if l.Burst != nil {
-		text += fmt.Sprintf(" burst %d", *l.Burst)
-	}
-	return text
-}
 
 func runInspect(ctx context.Context, s Streams, args []string) error {
 	var answer struct {
 		Limits []struct {
 			Rule         string
 			Shadow       bool
-			Config       shownLimit
+			Config       view.Limit
 			Limit, Used  *int64
 			Remaining    *int64
 			ResetAfterMS int64 `json:"reset_after_ms"`
@@ -63,7 +46,7 @@ func runInspect(ctx context.Context, s Streams, args []string) error {
 			if l.Degraded {
 				notes += " (the store did not answer)"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s%s\n", orDash(l.Rule), used, remaining,
+			fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s%s\n", view.OrDash(l.Rule), used, remaining,
 				time.Duration(l.ResetAfterMS)*time.Millisecond, &l.Config, notes)
 		}
 	})
@@ -76,16 +59,9 @@ func runReset(ctx context.Context, s Streams, args []string) error {
 			fmt.Fprintln(w, "no limit applies to this key: nothing was reset")
 		}
 		for _, l := range answer.Limits {
-			fmt.Fprintln(w, "reset: "+orDash(l.Rule))
+			fmt.Fprintln(w, "reset: "+view.OrDash(l.Rule))
 		}
 	})
-}
-
-func orDash(name string) string {
-	if name == "" {
-		return "-"
-	}
-	return name
 }
 
 // aboutKey runs a command about a key. It prints the response body as it is, or decodes it into
@@ -142,8 +118,8 @@ func runLimits(ctx context.Context, s Streams, args []string) error {
 				Name, File string
 				Line       int
 				Shadow     bool
-				Candidate  *shownLimit
-				shownLimit
+				Candidate  *view.Limit
+				view.Limit
 			}
 		}
 	}
@@ -162,7 +138,7 @@ func runLimits(ctx context.Context, s Streams, args []string) error {
 				if r.Candidate != nil {
 					more += " (trying " + r.Candidate.String() + ")"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s%s\t%s:%d\n", d.Domain, r.Name, &r.shownLimit, more, r.File, r.Line)
+				fmt.Fprintf(w, "%s\t%s\t%s%s\t%s:%d\n", d.Domain, r.Name, &r.Limit, more, r.File, r.Line)
 			}
 		}
 	})

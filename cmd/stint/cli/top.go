@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"stint/cmd/stint/top"
+	"stint/cmd/stint/view"
 	"stint/server/access"
 )
 
@@ -62,10 +62,10 @@ func runTop(ctx context.Context, s Streams, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	err = top.Run(ctx, top.Options{
-		Fetch: func(ctx context.Context) (*top.Snapshot, error) { return c.snapshot(ctx, o.keys) },
-		Out:   s.Out, Size: top.Terminal(s.Out), Name: to.name, Every: o.every,
-		JSON: c.json, Once: o.once, Color: top.Color(os.Getenv),
+	err = view.Run(ctx, view.Options{
+		Fetch: func(ctx context.Context) (*view.Snapshot, error) { return c.snapshot(ctx, o.keys) },
+		Out:   s.Out, Size: view.Terminal(s.Out), Name: to.name, Every: o.every,
+		JSON: c.json, Once: o.once, Color: view.Color(os.Getenv),
 	})
 	if ctx.Err() != nil {
 		return ErrInterrupted
@@ -74,8 +74,8 @@ func runTop(ctx context.Context, s Streams, args []string) error {
 }
 
 // snapshot returns what the service knows.
-func (c *adminCall) snapshot(ctx context.Context, keys int) (*top.Snapshot, error) {
-	var s top.Snapshot
+func (c *adminCall) snapshot(ctx context.Context, keys int) (*view.Snapshot, error) {
+	var s view.Snapshot
 	for _, part := range []struct {
 		path string
 		to   any
@@ -92,6 +92,6 @@ func (c *adminCall) snapshot(ctx context.Context, keys int) (*top.Snapshot, erro
 			return nil, Refuse("cannot decode the answer of the service: "+err.Error(), "is this the --admin address of a Stint of this version?")
 		}
 	}
-	s.Keys, s.Alarms = append([]top.Key{}, s.Keys...), append([]top.Alarm{}, s.Alarms...)
+	s.Keys, s.Alarms = append([]view.Key{}, s.Keys...), append([]view.Alarm{}, s.Alarms...)
 	return &s, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"stint/cmd/stint/view"
 	"stint/records"
 	"stint/records/trail"
 )
@@ -173,7 +174,7 @@ func (a *importAnswer) print(w io.Writer) {
 		if string(next) == "null" {
 			next = nil
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Do, d.Record, strings.ReplaceAll(d.Name, "\n", " of "), orDash(changes(old, next)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Do, d.Record, strings.ReplaceAll(d.Name, "\n", " of "), view.OrDash(changes(old, next)))
 	}
 	if n := a.Added + a.Changed + a.Deleted - len(a.Differences); n > 0 {
 		fmt.Fprintf(w, "and %d more\n", n)

@@ -6,11 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"stint/cmd/stint/view"
 	"stint/server/access"
 )
 
@@ -38,47 +38,6 @@ func (o *whyFlags) flags(c *adminCall, name string) *pflag.FlagSet {
 	return flags
 }
 
-// whyState is the state of a key.
-type whyState struct {
-	Limit, Used  *int64
-	ResetAfterMS int64 `json:"reset_after_ms"`
-}
-
-func (s *whyState) String() string {
-	if s.Limit == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%d of %d", *s.Used, *s.Limit)
-}
-
-// whyAnswer is the answer of POST /v1/why.
-type whyAnswer struct {
-	Domain  string
-	Allowed bool
-	Reason  string
-	WaitMS  int64 `json:"wait_ms"`
-	Barred  *struct {
-		List   string
-		Exempt bool
-		Ban    string
-	}
-	Limits []struct {
-		Rule                                         string
-		Config                                       shownLimit
-		Override                                     *struct{ Target string }
-		Coordination                                 string
-		Own, Degraded, Shadow, Allowed, Denies, Over bool
-		OnStoreFailure                               string `json:"on_store_failure"`
-		Penalized                                    struct{ Until *time.Time }
-		Before, After                                whyState
-		RetryAfterMS                                 int64 `json:"retry_after_ms"`
-	}
-	Smallest []struct {
-		Kind, Rule, Text string
-		Override         *struct{ Requests, Burst uint32 }
-	}
-}
-
 func runWhy(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o whyFlags
@@ -101,114 +60,8 @@ func runWhy(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var answer whyAnswer
-	return c.show(s.Out, text, &answer, func(w io.Writer) { answer.print(w, &c, flags.Args()) })
-}
-
-// print prints the answer about a client.
-func (a *whyAnswer) print(w io.Writer, c *adminCall, client []string) {
-	switch {
-	case a.Barred != nil && a.Barred.Exempt:
-		fmt.Fprintf(w, "passes: the list %s exempts it\n", a.Barred.List)
-	case a.Barred != nil:
-		fmt.Fprintf(w, "denied (%s) by %s; %s\n", a.Reason, a.Barred.List, waitWords(a.WaitMS))
-	case a.Allowed && len(a.Limits) == 0:
-		fmt.Fprintln(w, "passes: no limit applies to this client")
-	case a.Allowed:
-		fmt.Fprintln(w, "passes")
-	default:
-		fmt.Fprintf(w, "denied (%s); %s\n", a.Reason, waitWords(a.WaitMS))
-	}
-	for _, change := range a.Smallest {
-		fmt.Fprintf(w, "smallest change\t%s\t%s\n", orDash(change.Rule), change.Text)
-		if command := a.command(change.Kind, change.Rule, change.Override, c.domain, client); command != "" {
-			fmt.Fprintf(w, "by\t\t%s\n", command)
-		}
-	}
-	if len(a.Limits) == 0 {
-		return
-	}
-	fmt.Fprintln(w, "\nRULE\tBEFORE\tAFTER\tRETRY\tMODE\tLIMIT")
-	for i := range a.Limits {
-		l := &a.Limits[i]
-		after, retry := l.After.String(), "-"
-		if !l.Allowed {
-			after, retry = "denied", retryWords(l.RetryAfterMS)
-		}
-		mode := l.Coordination
-		switch {
-		case l.Degraded:
-			mode += ", store away: " + l.OnStoreFailure
-		case l.Own:
-			mode += ", decided here"
-		}
-		notes := []string{l.Config.String()}
-		for _, n := range []struct {
-			holds bool
-			text  string
-		}{
-			{l.Denies, "denies"}, {l.Shadow, "shadow"}, {l.Over, "over"}, {l.Override != nil, "override"}, {l.Penalized.Until != nil, "penalty"},
-		} {
-			if n.holds {
-				notes = append(notes, "("+n.text+")")
-			}
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", orDash(l.Rule), &l.Before, after, retry, mode, strings.Join(notes, " "))
-	}
-}
-
-// command returns the command that makes a change for a client of one entry, "" if none does.
-func (a *whyAnswer) command(kind, rule string, numbers *struct{ Requests, Burst uint32 }, domain string, client []string) string {
-	if len(client) == 0 {
-		return "" // the client is in a file
-	}
-	last := quoted(client[len(client)-1])
-	switch {
-	case numbers != nil:
-		words := ""
-		if numbers.Requests > 0 {
-			words += fmt.Sprintf(" --requests %d", numbers.Requests)
-		}
-		if numbers.Burst > 0 {
-			words += fmt.Sprintf(" --burst %d", numbers.Burst)
-		}
-		return "stint override --rule " + quoted(rule) + words + " " + last
-	case kind == "unban" && a.Barred.Ban == "subject":
-		return "stint unban " + last
-	case kind == "reset":
-		var entries []string
-		for _, e := range client {
-			entries = append(entries, quoted(e))
-		}
-		return "stint reset --domain " + quoted(domain) + " " + strings.Join(entries, " ")
-	}
-	return ""
-}
-
-// quoted returns a word for a shell.
-func quoted(word string) string {
-	if strings.ContainsAny(word, " \t\n'\"\\$`*?[](){}<>|&;!#~") {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
-}
-
-func waitWords(ms int64) string {
-	if ms < 0 {
-		return "it never passes as things are"
-	}
-	return "it passes after " + retryWords(ms)
-}
-
-func retryWords(ms int64) string {
-	if ms < 0 {
-		return "never"
-	}
-	d := time.Duration(ms) * time.Millisecond
-	if d > time.Minute {
-		d = (d + time.Second - 1).Truncate(time.Second) // rounded up, as waits are
-	}
-	return d.String()
+	var answer view.Why
+	return c.show(s.Out, text, &answer, func(w io.Writer) { answer.Print(w, c.domain, flags.Args()) })
 }
 
 // find prints what the log of denials has about a request.
@@ -224,7 +77,7 @@ func (o *whyFlags) find(ctx context.Context, s Streams, c *adminCall) error {
 			Limit                     int64
 			RetryAfter                time.Duration `json:"retry_after_ns"`
 			Degraded                  bool
-			Config                    *shownLimit
+			Config                    *view.Limit
 		}
 	}
 	return c.show(s.Out, text, &answer, func(w io.Writer) {
@@ -240,7 +93,7 @@ func (o *whyFlags) find(ctx context.Context, s Streams, c *adminCall) error {
 			if d.Degraded {
 				d.Reason += " (the store did not answer)"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.At.UTC().Format(time.RFC3339), d.Domain, orDash(d.Rule), d.Reason, retry, d.Key, limit)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.At.UTC().Format(time.RFC3339), d.Domain, view.OrDash(d.Rule), d.Reason, retry, d.Key, limit)
 		}
 	})
 }

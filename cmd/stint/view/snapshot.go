@@ -1,6 +1,6 @@
-// Package top draws what a service knows about its rules, keys and nodes on a terminal, again each
-// second.
-package top
+// Package view shows answers of the admin API on a terminal: in words why a request is denied, and live,
+// drawn again each second, what a service knows about its rules, keys and nodes.
+package view
 
 import (
 	"cmp"
