@@ -127,7 +127,11 @@ func (a *App) closeFacts() {
 	if a.facts == nil {
 		return
 	}
-	if err := a.facts.Close(); err != nil {
+	end := a.facts.Close
+	if a.cancel == nil {
+		end = a.facts.Discard
+	}
+	if err := end(); err != nil {
 		a.log.Error("facts not saved: the next start goes back to older ones", "error", err, "hint", "see that the disk has room and the folder can be written")
 	}
 	if a.facts.shared != nil {

@@ -98,7 +98,6 @@ type Facts struct {
 	began   time.Time // of the current generation of keys
 	minute  time.Time // the minute whose history is not finished
 	saved   time.Time
-	ran     bool // Run was called
 	marks   []Mark
 	retired map[ruleName]*ruleFacts // of rules that the table no longer has
 	denials *denials.Log
@@ -249,9 +248,6 @@ func (f *Facts) Run(ctx context.Context) {
 }
 
 func (f *Facts) run(ctx context.Context) {
-	f.mu.Lock()
-	f.ran = true
-	f.mu.Unlock()
 	var group sync.WaitGroup
 	if f.options.Exchange != nil {
 		group.Go(func() { system.Every(ctx, publishEvery, func() { f.publish(ctx) }) })
@@ -288,17 +284,23 @@ func (f *Facts) Flush() {
 	}
 }
 
-// Close writes the state file, unless Run was never called, and closes the log of denials. Run must have
-// ended.
+// Close writes the state file and closes the log of denials. Run must have ended.
 func (f *Facts) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var err error
-	if f.options.State != "" && f.ran {
+	if f.options.State != "" {
 		f.recordLocked(f.minute)
 		err = f.saveLocked()
 	}
 	return errors.Join(err, f.denials.Close())
+}
+
+// Discard closes the log of denials and writes nothing, for a service that never ran.
+func (f *Facts) Discard() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.denials.Close()
 }
 
 // Facts observes decisions and reads facts.

