@@ -21,10 +21,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/tidwall/redcon"
+
+	"stint/bench/leash"
 )
 
 // The processors: the servers share one, because only one of them works at a time.
@@ -117,7 +118,7 @@ func contenders(ctx context.Context, dir string) (list []*contender, stop func()
 	start := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", serverProcessor}, args...)...) //nolint:gosec // our own arguments
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		leash.Put(cmd)
 		if err := cmd.Start(); err != nil {
 			return err
 		}
@@ -173,7 +174,7 @@ func free() string {
 	if err != nil {
 		panic(err) // a machine without a free port cannot measure
 	}
-	defer l.Close() //nolint:errcheck // nothing was sent
+	defer l.Close()
 	return l.Addr().String()
 }
 

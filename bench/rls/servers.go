@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
+
+	"stint/bench/leash"
 )
 
 // The processors: the servers share one, because only one of them works at a time, and the load
@@ -135,7 +137,7 @@ func stopServers(list []*server) {
 func start(ctx context.Context, program string, args ...string) (*server, error) {
 	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", serverProcessor, program}, args...)...)
 	cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
-	leash(cmd)
+	leash.Put(cmd)
 	return &server{cmd: cmd}, cmd.Start()
 }
 

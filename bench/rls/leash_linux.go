@@ -1,9 +1,0 @@
-package main
-
-import (
-	"os/exec"
-	"syscall"
-)
-
-// leash makes the system end a process when the benchmark ends for any reason.
-func leash(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
