@@ -113,6 +113,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if h.err != nil {
 		return caddyhttp.Error(http.StatusServiceUnavailable, h.err)
 	}
+	if err := client.Verify(r); err != nil {
+		return err
+	}
 	if h.statusesHere && queue.IsStatus(r.URL.Path) {
 		h.serveStatus(w, r)
 		return nil

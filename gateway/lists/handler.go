@@ -54,6 +54,9 @@ func (d *Deny) Provision(ctx caddy.Context) error { return d.provision(ctx, d, f
 
 // ServeHTTP passes a request on if its client is in a list.
 func (o *Only) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if err := client.Verify(r); err != nil {
+		return err
+	}
 	if o.find(r) == nil {
 		return o.refuse(w, r, "stint_only")
 	}
@@ -62,6 +65,9 @@ func (o *Only) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 
 // ServeHTTP passes a request on if its client is in no list.
 func (d *Deny) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if err := client.Verify(r); err != nil {
+		return err
+	}
 	if in := d.find(r); in != nil {
 		return d.refuse(w, r, in.path)
 	}
