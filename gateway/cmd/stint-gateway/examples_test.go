@@ -167,7 +167,9 @@ func TestShop(t *testing.T) {
 	for range 5 {
 		e.expect(401, "wrong password", "POST", "/login")
 	}
-	e.expect(429, "rate_limited", "POST", "/login", "X-Password", "sesame")
+	for _, path := range []string{"/login", "/LogIn", "//login", "/%6Cogin"} {
+		e.expect(429, "rate_limited", "POST", path, "X-Password", "sesame")
+	}
 	for range 2 {
 		e.expect(200, "order taken", "POST", "/orders")
 	}
@@ -207,5 +209,7 @@ func TestServer(t *testing.T) {
 	for range 4 {
 		e.expect(401, "", "GET", "/admin/", "Authorization", "Basic YW5uOnNlc2FtZXg=")
 	}
-	e.expect(429, "rate_limited", "GET", "/admin/", right...)
+	for _, path := range []string{"/admin/", "/Admin/", "//admin/", "/%61dmin/"} {
+		e.expect(429, "rate_limited", "GET", path, right...)
+	}
 }
