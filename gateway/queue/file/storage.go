@@ -100,7 +100,10 @@ func (s *Storage) Claim(ctx context.Context, worker string, lease time.Duration)
 		claimed.Data, err = c.get(dataBucket, claimed.ID)
 		return err
 	})
-	return claimed, next, err
+	if err != nil { // nothing is claimed, also if the disk refused the claim
+		return nil, next, err
+	}
+	return claimed, next, nil
 }
 
 // firstDue returns the first record that is due, nil if none is. Damaged ones are passed over.
