@@ -84,6 +84,7 @@ type Worker struct {
 	wake    chan struct{} // has an element if a record may be due
 	slots   chan struct{} // has an element for each record being sent
 	rules   any           // of the last check
+	handled sync.Map      // IDs of the records that handle has
 
 	stopClaims, stopSends context.CancelFunc
 	sends                 context.Context //nolint:containedctx // ends the sends of Stop, which have no other caller
@@ -168,8 +169,13 @@ func (w *Worker) claimAll(ctx context.Context) {
 		asked := time.Now()
 		e, next, err := w.options.Storage.Claim(ctx, w.name, w.options.Lease)
 		if e != nil {
+			if _, has := w.handled.LoadOrStore(e.ID, true); has { // the clock leapt over the end of the claim
+				<-w.slots
+				continue
+			}
 			w.running.Go(func() {
 				defer func() {
+					w.handled.Delete(e.ID)
 					<-w.slots
 					w.Wake()
 				}()
@@ -359,15 +365,23 @@ const (
 	storePause   = 5 * time.Second
 )
 
+// errStored means that an earlier try to store an outcome did it, though its answer was lost.
+var errStored = errors.New("stored by an earlier try")
+
 // store changes a record that this worker has claimed. It tries for a while: an outcome that is not stored
 // means that the record is sent again.
 func (w *Worker) store(e *Entry, change func(*Entry)) bool {
 	pause := 50 * time.Millisecond
 	var err error
-	for range storeTries {
+	for try := range storeTries {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		err = w.options.Storage.Change(ctx, e.ID, func(now *Entry) error {
 			if now.State != Claimed || now.Claimer != w.name {
+				if want := *now; try > 0 && now.Tries == e.Tries {
+					if change(&want); now.State == want.State {
+						return errStored
+					}
+				}
 				return ErrLost
 			}
 			now.Tries = e.Tries
@@ -375,6 +389,9 @@ func (w *Worker) store(e *Entry, change func(*Entry)) bool {
 			return nil
 		})
 		cancel()
+		if errors.Is(err, errStored) {
+			err = nil
+		}
 		if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrUnknown) || w.sends.Err() != nil {
 			break
 		}

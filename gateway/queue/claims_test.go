@@ -1,0 +1,75 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/gateway/queue"
+)
+
+// leaping is a storage whose clock leaps over the end of each claim.
+type leaping struct{ queue.Lines }
+
+func (l leaping) Claim(ctx context.Context, worker string, lease time.Duration) (*queue.Entry, time.Duration, error) {
+	return l.Lines.Claim(ctx, worker, -time.Second)
+}
+
+// A worker that gets a record again which it is sending, because the clock leapt, does not send it twice.
+func TestClockLeaps(t *testing.T) {
+	in(t, func(t *testing.T, s *site) {
+		s.upstream = func(int, http.ResponseWriter, *http.Request) { busy(5 * time.Second) }
+		s.worker.Stop(t.Context())
+		whole := s.storage
+		s.storage.Lines = leaping{whole.Lines}
+		s.worker = s.newWorker()
+		s.storage = whole
+		_, path := s.accept(order("x"), excess(1, ""))
+		pass(time.Minute)
+		if w := s.status("GET", path, queue.Anonymous(alice)); w.Code != http.StatusOK || len(s.calls()) != 1 {
+			t.Errorf("%d, sent %d times", w.Code, len(s.calls()))
+		}
+	})
+}
+
+// mute is a storage that makes a change, and whose answer about it gets lost, a number of times.
+type mute struct {
+	queue.Records
+	times int
+}
+
+func (m *mute) Change(ctx context.Context, id string, edit func(*queue.Entry) error) error {
+	err := m.Records.Change(ctx, id, edit)
+	if err == nil && m.times > 0 {
+		m.times--
+		return errors.New("connection lost")
+	}
+	return err
+}
+
+// An outcome that is stored is not reported as lost if only the answer of the storage was.
+func TestStoredUnheard(t *testing.T) {
+	in(t, func(t *testing.T, s *site) {
+		s.upstream = func(n int, w http.ResponseWriter, _ *http.Request) {
+			if n == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}
+		s.worker.Stop(t.Context())
+		whole := s.storage
+		s.storage.Records = &mute{whole.Records, 2} // the failed try, and the outcome
+		s.worker = s.newWorker()
+		s.storage = whole
+		_, path := s.accept(order("x"), excess(1, ""))
+		pass(time.Minute)
+		if w := s.status("GET", path, queue.Anonymous(alice)); w.Code != http.StatusOK || len(s.calls()) != 2 {
+			t.Errorf("%d, sent %d times", w.Code, len(s.calls()))
+		}
+		if log := s.logged.String(); s.counts.Lost.Load() != 0 || s.counts.Delivered.Load() != 1 || strings.Contains(log, "could not be stored") {
+			t.Errorf("%d lost, %d delivered; log:\n%s", s.counts.Lost.Load(), s.counts.Delivered.Load(), log)
+		}
+	})
+}
