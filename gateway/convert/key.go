@@ -49,6 +49,10 @@ func long(name string) string {
 // placeholders is the same for every request, so it needs no action.
 func (c *converter) sources(z *zone) []source {
 	var all []source
+	if strings.Contains(z.key, `\{`) || strings.Contains(z.key, `\}`) {
+		c.fail(z.keyLine, fmt.Sprintf("zone %s: the key %s has a brace behind a backslash, which Caddy takes as text", z.name, z.key), "leave out the brace: text is the same for every request")
+		return nil
+	}
 	for i, found := range placeholder.FindAllString(z.key, -1) {
 		s, text, hint := c.source(z, long(strings.Trim(found, "{}")), found)
 		if text != "" {

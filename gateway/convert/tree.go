@@ -1,6 +1,9 @@
 package convert
 
 import (
+	"errors"
+	"io"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
@@ -25,6 +28,9 @@ func (n *node) word(i int) string {
 // environment, so that lines and words are those of the file.
 func parse(input []byte, file string) (*node, error) {
 	tokens, err := caddyfile.Tokenize(input, file)
+	if errors.Is(err, io.EOF) {
+		return nil, Faults{{file, 1, "the file is empty", "give the Caddyfile that has rate_limit"}}
+	}
 	if err != nil {
 		return nil, err
 	}
