@@ -142,6 +142,9 @@ func (r *Remote) call(ctx context.Context, method, rest string, reply any) error
 	var fault struct{ Error *Error }
 	if json.Unmarshal(body, &fault) == nil && fault.Error != nil && fault.Error.Problem != "" {
 		fault.Error.Status = response.StatusCode
+		if fault.Error.Hint == "" && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) {
+			fault.Error.Hint = "give --token-file FILE, with a token whose role allows this"
+		}
 		return fault.Error
 	}
 	if response.StatusCode == http.StatusNotFound {

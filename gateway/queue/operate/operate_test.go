@@ -2,6 +2,7 @@ package operate
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,7 +18,9 @@ import (
 	"stint/gateway/queue/file"
 	"stint/gateway/queue/seal"
 	"stint/gateway/queue/stream"
+	"stint/internal/logging"
 	"stint/internal/testkit"
+	"stint/server/access"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -149,6 +152,12 @@ func TestWrongTargets(t *testing.T) {
 	testkit.Must(t, os.WriteFile(text, []byte("abc"), 0o600))
 	empty := httptest.NewServer(http.NotFoundHandler())
 	defer empty.Close()
+	guard := &access.Guard{
+		Lists:   []func() *access.List{func() *access.List { return new(access.List) }},
+		Refused: &logging.MisuseLog{Log: slog.New(slog.DiscardHandler), Event: "refused"},
+	}
+	guarded := httptest.NewServer(guard.Require(access.Read, http.NotFound))
+	defer guarded.Close()
 	for name, tt := range map[string]struct {
 		args []string
 		want string
@@ -159,6 +168,7 @@ func TestWrongTargets(t *testing.T) {
 		"bad keys":     {[]string{"--queue", text, "--queue-key-file", text}, "not a key"},
 		"nobody":       {[]string{"--address", testkit.Address(t)}, "hint: start it"},
 		"no queue":     {[]string{"--address", empty.URL}, "has no queue"},
+		"a guard":      {[]string{"--address", guarded.URL}, "hint: give --token-file FILE"},
 		"no token":     {[]string{"--token-file", filepath.Join(folder, "none")}, "hint: name a file with the token"},
 	} {
 		out, err := run(append([]string{"list"}, tt.args...)...)
