@@ -101,9 +101,11 @@ func parseAny(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	return route(matcher, all), nil
 }
 
-// route returns a route that authenticates by one of some providers, and then forwards the identity.
+// route returns a route that authenticates by one of some providers, and then forwards the identity. A failed
+// look-up is no refusal.
 func route(matcher, providers caddy.ModuleMap) []httpcaddyfile.ConfigValue {
 	r := caddyhttp.Route{HandlersRaw: []json.RawMessage{
+		caddyconfig.JSONModuleObject(new(Undecided), "handler", "stint_undecided", nil),
 		caddyconfig.JSONModuleObject(caddyauth.Authentication{ProvidersRaw: providers}, "handler", "authentication", nil),
 		caddyconfig.JSONModuleObject(new(User), "handler", "stint_user", nil),
 	}}

@@ -1,0 +1,51 @@
+package auth
+
+import (
+	"net/http"
+	"testing"
+
+	"stint/gateway/gatewaytest"
+	"stint/internal/testkit"
+)
+
+// A key that cannot be looked up is answered with 503 and without a challenge. What is no key still gets 401,
+// and whoever has another way to authenticate is served.
+func TestRecordsAway(t *testing.T) {
+	s, us, g := newRecords(t), newIssuer(t), gatewaytest.New(t)
+	g.Write("keys.pem", us.pem())
+	s.load(g, `
+{
+	GLOBAL
+}
+http://ADDRESS {
+	stint_keys /keys
+	stint_auth /any {
+		stint_keys {
+			header X-Api-Key
+		}
+		stint_jwt {
+			keys DIR/keys.pem
+		}
+	}
+	respond hello
+}`)
+	known, key := []string{"X-Api-Key", s.key("user=41")}, []string{"X-Api-Key", s.key("user=42")}
+	both := append([]string{"Authorization", "Bearer " + us.token("sub", "ann")}, key...)
+	for _, path := range []string{"/keys", "/any"} {
+		if got := g.Get(path, known...); got.Status != http.StatusOK {
+			t.Errorf("%s: %d", path, got.Status)
+		}
+	}
+	testkit.Must(t, s.file.Close())
+	for _, path := range []string{"/keys", "/any"} {
+		if got := g.Get(path, key...); got.Status != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" || got.Header.Get("WWW-Authenticate") != "" {
+			t.Errorf("%s without records: %d %v", path, got.Status, got.Header)
+		}
+		if got := g.Get(path, "X-Api-Key", "invented"); got.Status != http.StatusUnauthorized || got.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s, no key, without records: %d %v", path, got.Status, got.Header)
+		}
+	}
+	if got := g.Get("/any", both...); got.Status != http.StatusOK {
+		t.Errorf("a token, without records: %d", got.Status)
+	}
+}
