@@ -179,11 +179,17 @@ func (j *JWT) reload(log *slog.Logger) {
 	}
 }
 
+// errNoKeys is the error for a token that cannot be verified yet.
+var errNoKeys = errors.New("the key set has not been fetched yet")
+
 // Authenticate returns the user of the token of a request.
 func (j *JWT) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
 	text, sent := j.token(r)
 	if sent {
 		v := j.current.Load()
+		if !v.user.HasKeys() {
+			return caddyauth.User{}, false, errNoKeys
+		}
 		if id, ok := v.user.Claim(text, j.User); ok {
 			user := caddyauth.User{ID: id}
 			if v.plan != nil {

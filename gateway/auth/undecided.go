@@ -11,8 +11,8 @@ import (
 func init() { caddy.RegisterModule(Undecided{}) }
 
 // Undecided answers with 503 instead of 401 where no provider behind it accepted the request, and one of them
-// could not decide: the client's API key may be good, and a client that gets 401 may throw it away. It is part of
-// stint_keys and stint_auth.
+// could not decide: the client's API key or token may be good, and a client that gets 401 may throw it away. It is
+// part of stint_keys, stint_jwt, stint_mtls and stint_auth.
 type Undecided struct{}
 
 var _ caddyhttp.MiddlewareHandler = (*Undecided)(nil)
@@ -22,8 +22,18 @@ func (Undecided) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.stint_undecided", New: func() caddy.Module { return new(Undecided) }}
 }
 
-// errUndecided is the error for a key that could not be looked up. The cause is logged.
-var errUndecided = errors.New("the records of API keys cannot be read")
+// errUndecided is the error for a key or token that could not be checked. The cause is logged.
+var errUndecided = errors.New("the credentials of the client cannot be checked now")
+
+// failed reports whether a provider could not decide.
+func failed(replacer *caddy.Replacer) bool {
+	for name := range providers {
+		if _, failed := replacer.GetString("http.auth." + name + ".error"); failed {
+			return true
+		}
+	}
+	return false
+}
 
 // ServeHTTP passes the request on.
 func (*Undecided) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
@@ -33,10 +43,7 @@ func (*Undecided) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return err
 	}
 	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return err
-	}
-	if _, failed := replacer.GetString("http.auth.stint_keys.error"); !failed {
+	if !ok || !failed(replacer) {
 		return err
 	}
 	if _, authenticated := replacer.GetString(userID); authenticated { // the 401 is that of a later handler

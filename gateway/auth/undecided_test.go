@@ -2,6 +2,7 @@ package auth
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"stint/gateway/gatewaytest"
@@ -47,5 +48,18 @@ http://ADDRESS {
 	}
 	if got := g.Get("/any", both...); got.Status != http.StatusOK {
 		t.Errorf("a token, without records: %d", got.Status)
+	}
+}
+
+// A token is answered with 503 before the keys of its issuer are fetched, and a request without one with 401.
+func TestKeysAway(t *testing.T) {
+	keys := httptest.NewServer(http.NotFoundHandler())
+	defer keys.Close()
+	g := gatewaytest.Start(t, "{\nGLOBAL\n}\nhttp://ADDRESS {\nstint_jwt {\nkeys "+keys.URL+"/keys\n}\nrespond hello\n}")
+	if got := g.Get("/", "Authorization", "Bearer "+newIssuer(t).token("sub", "ann")); got.Status != http.StatusServiceUnavailable || got.Header.Get("WWW-Authenticate") != "" {
+		t.Errorf("a token: %d %v", got.Status, got.Header)
+	}
+	if got := g.Get("/"); got.Status != http.StatusUnauthorized || got.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("no token: %d %v", got.Status, got.Header)
 	}
 }

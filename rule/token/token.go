@@ -67,6 +67,9 @@ func (v *Verifier) Address() *Address {
 	return address
 }
 
+// HasKeys reports whether there are keys. Of an address there are none before its first fetch.
+func (v *Verifier) HasKeys() bool { return v.source.current() != nil }
+
 // Claim returns a claim of a token as text. It returns false if the token is invalid, or if the
 // claim is missing, empty, or neither text nor number.
 func (v *Verifier) Claim(token, name string) (string, bool) {
