@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ const version = 1
 type Pair struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
+	Bytes string `json:"bytes,omitempty"` // the stored Value in base64, if it is not UTF-8
 }
 
 // Descriptor is what a take needs to know of the request.
@@ -41,6 +43,9 @@ type Record struct {
 	Scheme string      `json:"scheme"`
 	Host   string      `json:"host"`
 	Header http.Header `json:"header"`
+
+	// HeaderBytes has the stored fields with a value that is not UTF-8, and the idempotency key if it is not.
+	HeaderBytes map[string][][]byte `json:"header_bytes,omitempty"`
 
 	// Route is the name of the handler that queued the request, Server has the addresses of its server, and
 	// Original path and query as the client sent them, before handlers changed them. By these and the host
@@ -78,6 +83,8 @@ type Answer struct {
 	Header    http.Header `json:"header"`
 	Truncated bool        `json:"truncated,omitempty"` // the body was longer than what is kept
 
+	HeaderBytes map[string][][]byte `json:"header_bytes,omitempty"` // as in Record
+
 	Body []byte `json:"-"`
 }
 
@@ -109,20 +116,56 @@ func decode(data []byte, head any, v *int) (body []byte, err error) {
 // Encode returns the stored form of the record.
 func (r *Record) Encode() ([]byte, error) {
 	r.Version = version
+	r.HeaderBytes = bytesOf(r.Header)
+	for name, values := range bytesOf(http.Header{idempotencyHeader: {r.IdempotencyKey}}) {
+		if r.HeaderBytes == nil {
+			r.HeaderBytes = map[string][][]byte{}
+		}
+		r.HeaderBytes[name] = values
+	}
+	for _, d := range r.Descriptors {
+		for i := range d.Entries {
+			if e := &d.Entries[i]; notUTF8(e.Value) {
+				e.Bytes = base64.StdEncoding.EncodeToString([]byte(e.Value))
+			}
+		}
+	}
 	return encode(r, r.Body)
 }
 
 // DecodeRecord parses a stored record. Its body refers to data.
 func DecodeRecord(data []byte) (*Record, error) {
 	r := new(Record)
-	var err error
-	r.Body, err = decode(data, r, &r.Version)
-	return r, err
+	body, err := decode(data, r, &r.Version)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = body
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	restore(r.Header, r.HeaderBytes)
+	if r.HeaderBytes[idempotencyHeader] != nil {
+		r.IdempotencyKey = r.Header.Get(idempotencyHeader)
+		r.Header.Del(idempotencyHeader)
+	}
+	for _, d := range r.Descriptors {
+		for i := range d.Entries {
+			if e := &d.Entries[i]; e.Bytes != "" {
+				value, err := base64.StdEncoding.DecodeString(e.Bytes)
+				if err != nil {
+					return nil, fmt.Errorf("%w: %w", errFormat, err)
+				}
+				e.Value = string(value)
+			}
+		}
+	}
+	return r, nil
 }
 
 // Encode returns the stored form of the answer.
 func (a *Answer) Encode() ([]byte, error) {
-	a.Version = version
+	a.Version, a.HeaderBytes = version, bytesOf(a.Header)
 	return encode(a, a.Body)
 }
 
@@ -131,6 +174,10 @@ func DecodeAnswer(data []byte) (*Answer, error) {
 	a := new(Answer)
 	var err error
 	a.Body, err = decode(data, a, &a.Version)
+	if a.Header == nil {
+		a.Header = http.Header{}
+	}
+	restore(a.Header, a.HeaderBytes)
 	return a, err
 }
 
