@@ -20,7 +20,7 @@ func TestRecordsAway(t *testing.T) {
 }
 http://ADDRESS {
 	stint_keys /keys
-	stint_auth /any {
+	stint_auth /any* {
 		stint_keys {
 			header X-Api-Key
 		}
@@ -28,6 +28,7 @@ http://ADDRESS {
 			keys DIR/keys.pem
 		}
 	}
+	error /any/later 401
 	respond hello
 }`)
 	known, key := []string{"X-Api-Key", s.key("user=41")}, []string{"X-Api-Key", s.key("user=42")}
@@ -48,6 +49,11 @@ http://ADDRESS {
 	}
 	if got := g.Get("/any", both...); got.Status != http.StatusOK {
 		t.Errorf("a token, without records: %d", got.Status)
+	}
+	for range 50 { // Caddy asks the providers in any order
+		if got := g.Get("/any/later", both...); got.Status != http.StatusUnauthorized {
+			t.Fatalf("a token, and 401 of a later handler: %d", got.Status)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/gateway/queue"
+	"stint/internal/testkit"
 )
 
 // leaping is a storage whose clock leaps over the end of each claim.
@@ -70,6 +71,25 @@ func TestStoredUnheard(t *testing.T) {
 		}
 		if log := s.logged.String(); s.counts.Lost.Load() != 0 || s.counts.Delivered.Load() != 1 || strings.Contains(log, "could not be stored") {
 			t.Errorf("%d lost, %d delivered; log:\n%s", s.counts.Lost.Load(), s.counts.Delivered.Load(), log)
+		}
+	})
+}
+
+// A record whose last try ended with its gateway is dead, and is not sent again.
+func TestLastTryKilled(t *testing.T) {
+	in(t, func(t *testing.T, s *site) {
+		s.worker.Stop(t.Context())
+		_, path := s.accept(order("x"), excess(1, ""))
+		id := strings.TrimPrefix(path, queue.StatusPath)
+		testkit.Must(t, s.storage.Change(t.Context(), id, func(e *queue.Entry) error {
+			e.State, e.Claimer, e.Sending, e.Tries = queue.Claimed, "killed", true, int(settings().Tries)-1
+			e.At = time.Now().Add(time.Second)
+			return nil
+		}))
+		s.worker = s.newWorker()
+		pass(time.Minute)
+		if w := s.status("GET", path, queue.Anonymous(alice)); w.Header().Get(queue.StateHeader) != "dead" || len(s.calls()) != 0 {
+			t.Errorf("%v, sent %d times more", w.Header(), len(s.calls()))
 		}
 	})
 }
