@@ -37,7 +37,7 @@ func TestBackground(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const perFlush = 100_000 * int(flushEvery) / int(time.Second)
+	const perFlush = int(100_000 * flushEvery / time.Second)
 	for name, keys := range map[string]int{"new keys": 1 << 30, "100 keys": 100} {
 		for _, denies := range []bool{true, false} {
 			rules := table(t, denying)
