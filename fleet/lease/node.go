@@ -462,6 +462,13 @@ func (n *Node) messages(due []*entry, now Moment, release bool) []*Request {
 		}
 		n.addReport(req, e, now, release)
 	}
+	reqs = slices.DeleteFunc(reqs, func(req *Request) bool {
+		empty := len(req.reports) == 0 // meanwhile others reported about all its keys
+		if empty {
+			n.done(req)
+		}
+		return empty
+	})
 	for _, req := range reqs {
 		n.count.messages.Add(1)
 		for i := range req.reports {
