@@ -43,6 +43,9 @@ func newWorld(t *testing.T, yaml string, o Options) *world {
 	}
 	rules := table(t, yaml)
 	f.Reloaded(rules, true)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	f.Run(ended) // Close writes the state file only after it
 	store := memory.New(memory.Options{Budget: 64 << 20, Clock: func() stint.Instant { return stint.At(w.now) }})
 	w.facts, w.limiter = f, limiter.New(store, rules, limiter.Options{Observer: f})
 	return w
