@@ -69,6 +69,32 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// The history has all of a minute that restarts divided.
+func TestRestartWithinAMinute(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.facts")
+	now := noon
+	for start := range 3 {
+		w := newWorld(t, threeRules, Options{State: file})
+		w.now = now
+		for range 2 + start {
+			w.ask(1, "user", "42")
+		}
+		if start == 2 {
+			w.now = now.Add(time.Minute)
+			w.facts.Flush()
+			for _, step := range []time.Duration{Minute, TenMinutes} {
+				if got := w.facts.History(Of{Rule: "api/user"}, step).Points; len(got) != 1 || got[0].Counts.Allowed+got[0].Counts.Denied != 9 {
+					t.Errorf("by %s: %+v", step, got)
+				}
+			}
+		}
+		now = w.now.Add(time.Second)
+		if err := w.facts.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A damaged state file is an error that names the file, wherever it is damaged.
 func TestDamagedState(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.facts")

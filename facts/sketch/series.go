@@ -28,8 +28,8 @@ type Chunk struct {
 }
 
 // Append adds a step, and removes the chunks that are too old, or later than it because the clock was
-// set back. A step that is not later than the last one of its chunk is dropped. A step without counts is not
-// stored: what is missing reads as 0.
+// set back. The last step of all is added to, since a restart divides a minute; an earlier one is dropped. A step
+// without counts is not stored: what is missing reads as 0.
 func (s *Series) Append(at time.Time, step, keep time.Duration, n Numbers) {
 	length := step * chunkSteps
 	s.Chunks = slices.DeleteFunc(s.Chunks, func(c Chunk) bool { return at.Sub(c.Start) >= keep+length || c.Start.After(at) })
@@ -45,14 +45,32 @@ func (s *Series) Append(at time.Time, step, keep time.Duration, n Numbers) {
 	}
 	c := &s.Chunks[len(s.Chunks)-1]
 	place := int(at.Sub(c.Start) / step)
-	if place < c.Steps {
+	switch {
+	case place < c.Steps-1:
 		return
+	case place == c.Steps-1:
+		n.add(c.cutLast())
 	}
 	for ; c.Steps < place; c.Steps++ {
 		c.Data = append(c.Data, 0)
 	}
 	c.Data = n.append(c.Data)
 	c.Steps++
+}
+
+// cutLast removes the last step of a chunk and returns its counts.
+func (c *Chunk) cutLast() (last Numbers) {
+	data := c.Data
+	from := 0
+	for range c.Steps {
+		from = len(c.Data) - len(data)
+		var err error
+		if last, data, err = cutNumbers(data); err != nil {
+			break // Check has found it
+		}
+	}
+	c.Data, c.Steps = c.Data[:from], c.Steps-1
+	return last
 }
 
 // Each calls do for each step with counts from a time on.
@@ -69,6 +87,13 @@ func (s *Series) Each(from time.Time, step time.Duration, do func(at time.Time, 
 				do(at, n)
 			}
 		}
+	}
+}
+
+// add adds counts.
+func (n *Numbers) add(more Numbers) {
+	for i := range n {
+		n[i] += more[i]
 	}
 }
 
