@@ -120,6 +120,13 @@ func CallerOf(ctx context.Context) (Caller, bool) {
 	return c.caller, ok
 }
 
+// Lasts reports whether a guard would still know the caller of a request that it let pass. A stream asks, so
+// that it ends with the session or with the token of its caller. It is true if no guard was asked.
+func Lasts(r *http.Request) bool {
+	c, ok := r.Context().Value(callKey{}).(call)
+	return !ok || c.guard.Knows(r)
+}
+
 // Allow reports whether the caller has a role for what, such as "a ban". Otherwise it answers 403. It
 // allows everything if no guard was asked.
 func Allow(w http.ResponseWriter, r *http.Request, role Role, what string) bool {

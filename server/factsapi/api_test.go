@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"stint/facts"
+	"stint/internal/logging"
+	"stint/server/access"
 )
 
 // fake are facts that say what they were asked.
@@ -100,10 +103,17 @@ type viewer struct {
 
 func watch(t *testing.T, url string) *viewer {
 	t.Helper()
+	return watchAs(t, url, http.Header{})
+}
+
+// watchAs is watch with headers.
+func watchAs(t *testing.T, url string, header http.Header) *viewer {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header = header
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -185,5 +195,46 @@ func TestLiveStops(t *testing.T) {
 	h.mu.Unlock()
 	if running {
 		t.Error("frames are still built")
+	}
+}
+
+// A stream ends when its caller has logged out, or is not in the list of callers any more.
+func TestLiveEndsWithItsCaller(t *testing.T) {
+	var list atomic.Pointer[access.List]
+	list.Store(access.Single("secret"))
+	guard := &access.Guard{
+		Lists: []func() *access.List{list.Load}, Sessions: &access.Sessions{},
+		Refused: &logging.MisuseLog{Log: slog.New(slog.DiscardHandler)},
+	}
+	s := httptest.NewServer(guard.Guarded(access.Read, New(Options{Facts: &fake{}, Every: 5 * time.Millisecond}).ServeHTTP))
+	defer s.Close()
+	login, page := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil)
+	guard.Login(login, page, "secret", time.Now())
+	cookie := login.Result().Cookies()[0].String()
+	for _, tt := range []struct {
+		name, header, value string
+		end                 func()
+	}{
+		{"logout", "Cookie", cookie, func() {
+			page.Header.Set("Cookie", cookie)
+			guard.Logout(httptest.NewRecorder(), page)
+		}},
+		{"removed", "Authorization", "Bearer secret", func() { list.Store(access.Single("other")) }},
+	} {
+		v := watchAs(t, s.URL+"/v1/live", http.Header{tt.header: {tt.value}})
+		for range 3 {
+			if _, ok := v.next(); !ok {
+				t.Fatalf("%s: the stream ended before", tt.name)
+			}
+		}
+		tt.end()
+		frames := 0
+		for ok := true; ok && frames < 200; frames++ {
+			_, ok = v.next()
+		}
+		if frames == 200 {
+			t.Errorf("%s: the stream goes on", tt.name)
+		}
+		v.close()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/facts"
+	"stint/server/access"
 )
 
 // Frame is one event of /v1/live.
@@ -47,7 +48,7 @@ func newHub(o Options) *hub {
 	return &hub{facts: o.Facts, every: o.Every, done: o.Done, viewers: map[chan []byte]bool{}}
 }
 
-// serve streams frames until the client leaves.
+// serve streams frames until the client leaves, or its guard does not know it any more.
 func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	header := w.Header()
@@ -76,6 +77,9 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 		case <-h.done:
 			return
 		case next = <-frames:
+			if !access.Lasts(r) {
+				return
+			}
 		}
 	}
 }
