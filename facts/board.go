@@ -42,7 +42,8 @@ type ruleFacts struct {
 	kept        Counts // of the time before this process, or before counter began anew
 	counter     Counts // what Options.Counts returned last
 	first, last time.Time
-	asked       uint64 // sum of all counts when last was set
+	since       time.Time // see Rule.Since
+	asked       uint64    // sum of all counts when last was set
 	keys        [2]keyLists
 	rates       [2]sketch.Rate   // of notes of denied and allowed requests
 	before      *sketch.Distinct // keys of the previous generation; nil: none

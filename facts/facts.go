@@ -194,11 +194,15 @@ func (f *Facts) Reloaded(table *rule.Table, first bool) {
 	f.board.Store(b)
 	for name, r := range before.byName {
 		if b.byName[name] == nil {
+			r.since = time.Time{}
 			f.retireLocked(r)
 		}
 	}
 	for name, r := range b.byName {
 		delete(f.retired, name)
+		if r.since.IsZero() {
+			r.since = f.now()
+		}
 		if limit := numbers(r.rule.Load().Limit); r.peaks.limit != limit {
 			r.peaks = peaks{limit: limit} // shares of other numbers say nothing about these
 		}

@@ -95,6 +95,47 @@ func TestRestartWithinAMinute(t *testing.T) {
 	}
 }
 
+// A rule is watched from when it was added or came back; a short stop of the service does not change that, a long
+// one does.
+func TestSince(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.facts")
+	w := newWorld(t, threeRules, Options{State: file})
+	since := func(want time.Time) {
+		t.Helper()
+		if got := w.rule("api/user").Since; !got.Equal(want) {
+			t.Errorf("since %s, want %s", got, want)
+		}
+	}
+	since(noon)
+	w.now = noon.Add(time.Hour)
+	w.facts.Reloaded(table(t, threeRules), false)
+	since(noon)
+	w.facts.Reloaded(table(t, "domain: api\n"), false)
+	w.now = noon.Add(2 * time.Hour)
+	w.facts.Reloaded(table(t, threeRules), false)
+	since(noon.Add(2 * time.Hour))
+	for _, stop := range []time.Duration{time.Minute, 2 * maxPause} {
+		stopped := w.now
+		if err := w.facts.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := New(Options{State: file, Now: func() time.Time { return stopped.Add(stop) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Reloaded(table(t, threeRules), true)
+		w.facts = f
+		want := noon.Add(2 * time.Hour)
+		if stop > maxPause {
+			want = stopped.Add(stop)
+		}
+		since(want)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		f.Run(ended)
+	}
+}
+
 // A damaged state file is an error that names the file, wherever it is damaged.
 func TestDamagedState(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.facts")

@@ -49,6 +49,7 @@ type reportRule struct {
 	Counts
 	First     time.Time           `json:"first"`
 	Last      time.Time           `json:"last"`
+	Since     time.Time           `json:"since"`
 	Seen      []byte              `json:"seen,omitempty"` // registers of the keys of both generations
 	Largest   float64             `json:"largest"`
 	Peaks     measured            `json:"peaks"`
@@ -79,7 +80,7 @@ func (f *Facts) reportLocked(keys bool) report {
 	for _, r := range rules {
 		one := reportRule{
 			Domain: r.name.domain, Name: r.name.name, Counts: r.countsLocked(f.counted),
-			First: r.first, Last: r.last, Published: n, Candidate: r.candidate(),
+			First: r.first, Last: r.last, Since: r.since, Published: n, Candidate: r.candidate(),
 		}
 		if of := r.rule.Load(); of != nil {
 			one.Shadow = of.Shadow
@@ -267,6 +268,9 @@ func (m *mergedRule) add(one *reportRule, comparable bool) {
 	}
 	if one.Last.After(m.Last) {
 		m.Last = one.Last
+	}
+	if m.Since.IsZero() || one.Since.Before(m.Since) {
+		m.Since = one.Since
 	}
 	var seen sketch.Distinct
 	if one.Seen != nil && seen.UnmarshalBinary(one.Seen) == nil {

@@ -15,10 +15,14 @@ import (
 // stateVersion is the version of the state file. A file of another version is not read.
 const stateVersion = 1
 
+// maxPause is how long the service may be stopped so that its rules count as watched meanwhile.
+const maxPause = time.Hour
+
 // state is the state file: counts, peaks and history. It has no keys.
 type state struct {
 	Version int         `json:"version"`
 	Since   time.Time   `json:"since"`
+	Saved   time.Time   `json:"saved"`
 	Marks   []Mark      `json:"marks"`
 	Rules   []stateRule `json:"rules"`
 }
@@ -31,6 +35,7 @@ type stateRule struct {
 	Counts
 	First   time.Time      `json:"first"`
 	Last    time.Time      `json:"last"`
+	Since   time.Time      `json:"seen_since"`
 	Limit   string         `json:"limit"` // whose peaks are measured
 	Peaks   measured       `json:"peaks"`
 	Minutes []sketch.Chunk `json:"minutes"`
@@ -53,7 +58,7 @@ func (e *StateError) Unwrap() error { return e.Err }
 
 // saveLocked writes the state file.
 func (f *Facts) saveLocked() error {
-	s := state{Version: stateVersion, Since: f.since, Marks: f.marks}
+	s := state{Version: stateVersion, Since: f.since, Saved: f.now(), Marks: f.marks}
 	b := f.board.Load()
 	for _, r := range b.all() {
 		s.Rules = append(s.Rules, r.stateLocked(f.counted))
@@ -75,7 +80,7 @@ func (r *ruleFacts) stateLocked(counted func(domain, rule string) Counts) stateR
 	peaks.add(&r.peaks.before)
 	return stateRule{
 		Domain: r.name.domain, Name: r.name.name, Catalog: r.rule.Load() == nil,
-		Counts: r.countsLocked(counted), First: r.first, Last: r.last, Limit: r.peaks.limit, Peaks: peaks,
+		Counts: r.countsLocked(counted), First: r.first, Last: r.last, Since: r.since, Limit: r.peaks.limit, Peaks: peaks,
 		Minutes: r.history.minutes.Chunks, Tens: r.history.tens.Chunks, Ten: r.history.ten, TenAt: r.history.tenAt,
 	}
 }
@@ -98,6 +103,9 @@ func (f *Facts) load() error {
 		one := &s.Rules[i]
 		r := newRuleFacts(ruleName{one.Domain, one.Name}, len(f.shards))
 		r.kept, r.recorded, r.first, r.last = one.Counts, one.Counts, one.First, one.Last
+		if f.now().Sub(s.Saved) < maxPause {
+			r.since = one.Since
+		}
 		r.asked = one.Allowed + one.Denied + one.Looks
 		r.peaks.limit, r.peaks.before = one.Limit, one.Peaks
 		r.history = history{minutes: sketch.Series{Chunks: one.Minutes}, tens: sketch.Series{Chunks: one.Tens}, ten: one.Ten, tenAt: one.TenAt}

@@ -55,6 +55,10 @@ type Rule struct {
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 
+	// Since is from when on its requests are seen: when the rule was added, or the service went on after
+	// it had stopped for long. Zero: from the start of the facts.
+	Since time.Time `json:"since"`
+
 	Peaks     Peaks      `json:"peaks"`
 	Candidate *Candidate `json:"candidate,omitempty"`
 }

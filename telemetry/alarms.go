@@ -99,6 +99,7 @@ type Alarms struct {
 	evicted tally
 	before  uint64 // evicted at the last check
 	rules   map[[2]string]*watchedRule
+	nodes   string // whose requests those of the rules are
 	active  map[alarmID]*Alarm
 }
 
@@ -285,6 +286,14 @@ func (a *Alarms) rulesLocked(now time.Time, known *facts.Summary) (found []Alarm
 			pools[r.Elastic.Pool] = true
 		}
 	}
+	names := make([]string, len(known.Nodes))
+	for i := range known.Nodes {
+		names[i] = known.Nodes[i].Name
+	}
+	slices.Sort(names)
+	nodes := strings.Join(names, " ")
+	sameNodes := nodes == a.nodes
+	a.nodes = nodes
 	watched := map[[2]string]*watchedRule{}
 	for _, r := range table.Rules() {
 		name := [2]string{r.Domain, r.Name}
@@ -297,13 +306,18 @@ func (a *Alarms) rulesLocked(now time.Time, known *facts.Summary) (found []Alarm
 		if w == nil {
 			w = &watchedRule{seen: now, before: requests}
 		}
-		watched[name] = w
+		if watched[name] = w; !sameNodes {
+			w.before = requests // what a node counted before it joined is not of now
+		}
 		w.requests.add(now, requests-min(requests, w.before))
 		w.before = requests
 		if n := w.requests.sum(now); n >= fewestOfOne && f.Keys == 1 && varies(r) {
 			found = append(found, oneKey(r, n))
 		}
 		last := f.Last
+		if f.Since.After(last) {
+			last = f.Since
+		}
 		if last.IsZero() {
 			last = w.seen // it was never matched since then
 		}

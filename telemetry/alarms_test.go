@@ -37,6 +37,7 @@ type watched struct {
 	now     time.Time
 	rules   map[string]*facts.Rule
 	evicted uint64
+	nodes   []facts.Node
 	log     bytes.Buffer
 }
 
@@ -52,6 +53,7 @@ func watch(t *testing.T) *watched {
 	}
 	w.Alarms = NewAlarms(AlarmOptions{
 		Facts: func(context.Context) (s facts.Summary) {
+			s.Nodes = w.nodes
 			for _, r := range w.rules {
 				s.Rules = append(s.Rules, *r)
 			}
@@ -129,6 +131,23 @@ func TestAlarmUnmatchedRule(t *testing.T) {
 	w.active()
 	w.after(unmatchedFor, 1, 3, "total", "api/tenant")
 	w.active("unmatched_rule|api/remote_address")
+}
+
+// What a rule counted before a node joined, and the time before a rule was added, are no alarm.
+func TestAlarmsOfNow(t *testing.T) {
+	w := watch(t)
+	w.after(time.Minute, 1, 1, allRules...)
+	w.nodes = []facts.Node{{Name: "a"}, {Name: "b"}}
+	w.after(2*time.Minute, 5000, 1, "api/remote_address") // the first 5000 are those of b before
+	w.active("one_key|all 5001 requests")
+	w.nodes = w.nodes[:1]
+	w.after(15*time.Minute, 1, 3, allRules...)
+	w.active()
+	for name, since := range map[string]time.Duration{"api/remote_address": unmatchedFor - time.Minute, "total": unmatchedFor} {
+		w.rules[name].Last, w.rules[name].Since = w.now.Add(-100*time.Hour), w.now.Add(-since)
+	}
+	w.Check(t.Context())
+	w.active("unmatched_rule|total for 24 hours")
 }
 
 // TestAlarmEvicted fires when keys over their limit were evicted, and names the rule with most keys.

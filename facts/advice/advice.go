@@ -327,8 +327,10 @@ func (s *study) neverMatched() *Advice {
 		decided += s.in.Summary.Nodes[i].Decided
 	}
 	since := s.in.Summary.Since
-	if s.facts.Last.After(since) {
-		since = s.facts.Last
+	for _, later := range []time.Time{s.facts.Since, s.facts.Last} {
+		if later.After(since) {
+			since = later
+		}
 	}
 	if since.IsZero() || at.Sub(since) < leastUnmatched || decided < leastRequests {
 		return nil

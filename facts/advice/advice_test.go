@@ -259,6 +259,7 @@ func TestSilent(t *testing.T) {
 		"keys that return":        {"users", func(f *facts.Rule) { f.Peaks.P99, f.Peaks.FirstPeriods = 0.01, 45_000 }},
 		"new keys with more":      {"users", func(f *facts.Rule) { f.Peaks.P99, f.Peaks.FirstPeriods = 0.02, 50_000 }},
 		"unmatched for hours":     {"users", func(f *facts.Rule) { unmatched(f); f.Last = now.Add(-23 * time.Hour) }},
+		"added lately":            {"users", func(f *facts.Rule) { unmatched(f); f.Since = now.Add(-23 * time.Hour) }},
 		"shadow, some denied":     {"api/tried", func(f *facts.Rule) { f.Peaks.DeniedKeys = 11 }},
 		"shadow for minutes":      {"api/tried", func(f *facts.Rule) { f.First = now.Add(-59 * time.Minute) }},
 	} {
