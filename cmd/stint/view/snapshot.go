@@ -74,6 +74,16 @@ type rates struct {
 	rules   map[[2]string]Rule
 }
 
+// names returns the names of the nodes, sorted.
+func (s *Snapshot) names() []string {
+	names := make([]string, len(s.Summary.Nodes))
+	for i := range s.Summary.Nodes {
+		names[i] = s.Summary.Nodes[i].Name
+	}
+	slices.Sort(names)
+	return names
+}
+
 // since returns the rates since an earlier snapshot; nil: there is none.
 func since(now, before *Snapshot) rates {
 	r := rates{nodes: map[string]Node{}, rules: map[[2]string]Rule{}}
@@ -83,6 +93,9 @@ func since(now, before *Snapshot) rates {
 	r.seconds = now.Summary.At.Sub(before.Summary.At).Seconds()
 	for _, n := range before.Summary.Nodes {
 		r.nodes[n.Name] = n
+	}
+	if !slices.Equal(now.names(), before.names()) {
+		return r // a node that joins or leaves brings or takes all that it counted before
 	}
 	for _, one := range before.Summary.Rules {
 		r.rules[[2]string{one.Domain, one.Name}] = one

@@ -82,6 +82,17 @@ func TestDraw(t *testing.T) {
 	}
 }
 
+// A node that joins brings all that it counted before: that is no rate of a rule.
+func TestNodeJoins(t *testing.T) {
+	before := snapshot(10)
+	before.Summary.Nodes = before.Summary.Nodes[:1]
+	s := screen{width: 100, name: "127.0.0.1:8082"}
+	text := strings.Join(s.draw(snapshot(12), before), "\n")
+	if strings.Contains(text, " 900 ") || !strings.Contains(text, "1000/s") {
+		t.Errorf("rates of rules, or none of nodes:\n%s", text)
+	}
+}
+
 // TestShort checks that numbers have at most five characters.
 func TestShort(t *testing.T) {
 	for n, want := range map[float64]string{0: "0", 0.25: "0.2", 9: "9", 9999: "9999", 10_000: "10k", 9_999_400: "9999k", 1e9: "1000M", 1.8e19: "18E"} {
