@@ -32,6 +32,7 @@ type fixture struct {
 	began   time.Time
 	asked   chan string // changes: method, path and body
 	calm    atomic.Bool // nothing is wrong, for a picture
+	joined  atomic.Bool // a third node brings all that it counted before
 }
 
 // ruleText is a rule file with a likely mistake: the second rule can never deny.
@@ -101,10 +102,16 @@ func (f *fixture) counts(n int) []facts.Rule {
 		user.Allowed, user.Denied = uint64(5e6+2100*x+9000*math.Sin(x/20)), uint64(9e4+260*x+1500*math.Sin(x/9))
 		cart.Allowed, cart.Denied, cart.Shadow = uint64(8e5+400*x), uint64(12*x), false
 	}
+	if f.joined.Load() {
+		user.Allowed += 1e9
+	}
 	return []facts.Rule{user, cart}
 }
 
 func (f *fixture) nodes() (list []facts.Node) {
+	if f.joined.Load() {
+		return []facts.Node{{Name: "node-a", At: time.Now()}, {Name: "node-b", At: time.Now()}, {Name: "node-c", At: time.Now()}}
+	}
 	if f.calm.Load() {
 		for _, name := range []string{"a", "b", "c"} {
 			list = append(list, facts.Node{Name: "node-" + name, At: time.Now(), Decided: 9e6, Median: 4200 * time.Nanosecond, P99: 90 * time.Microsecond, Generation: 2, Hash: "0011aabbccdd"})

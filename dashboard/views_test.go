@@ -231,6 +231,24 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// What a node counted before it joined is no rate, neither of all nor of a rule.
+func TestNodeJoins(t *testing.T) {
+	t.Parallel()
+	f := startFixture(t, &access.Guard{})
+	tab := chromium.Start(t, "--lang=en-US").Open(f.URL + "/")
+	shown := "document.querySelector('main').innerText"
+	tab.Until("document.body.dataset.view && Number(document.body.dataset.frames) > 3 && " + shown + ".includes('25 %')")
+	tab.Run("window.jumped = 0; setInterval(() => { if ("+shown+".replaceAll(',', '').includes('1000000030')) window.jumped = 1; }, 5)", nil)
+	f.joined.Store(true)
+	tab.Until(shown + ".replaceAll(',', '').includes('10001')")
+	tab.Until("Number(document.body.dataset.frames) > 20")
+	jumped := 0
+	tab.Run("window.jumped", &jumped)
+	if jumped != 0 {
+		t.Error("a rate of 1,000,000,030 a second")
+	}
+}
+
 // The faults of a refused rule file stand below their lines.
 func TestRuleText(t *testing.T) {
 	t.Parallel()

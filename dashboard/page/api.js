@@ -54,6 +54,7 @@ const live = {
   listeners: new Set(),
   rules: new Map(), // counts by domain and name, of all frames
   nodes: [],
+  names: "", // of the nodes
   samples: [], // sums of counts by time, one a frame
   subscribe(f) {
     this.listeners.add(f);
@@ -92,6 +93,9 @@ const live = {
     this.show("live");
     for (const r of frame.rules) this.rules.set(JSON.stringify([r.domain, r.name]), r);
     this.nodes = frame.nodes;
+    const names = frame.nodes.map(n => n.name).sort().join("\n");
+    if (names !== this.names) this.samples.push(null); // a node brings or takes all that it counted before
+    this.names = names;
     const sum = { at: Date.parse(frame.at) / 1000, allowed: 0, denied: 0, over: 0, degraded: 0 };
     for (const r of this.rules.values()) {
       if (shadows.has(JSON.stringify([r.domain, r.name]))) continue;

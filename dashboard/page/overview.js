@@ -53,9 +53,9 @@ views.overview = {
       for (const [key, r] of live.rules) {
         const old = before && before.rules.get(key);
         const seconds = before ? at - before.at : 0;
-        rows.push({ ...r, rates: old && seconds > 0 ? { allowed: (r.allowed - old.allowed) / seconds, denied: (r.denied - old.denied) / seconds } : null });
+        rows.push({ ...r, rates: old && seconds > 0 && before.names === live.names ? { allowed: (r.allowed - old.allowed) / seconds, denied: (r.denied - old.denied) / seconds } : null });
       }
-      before = { at, rules: new Map(live.rules) };
+      before = { at, names: live.names, rules: new Map(live.rules) };
       rows.sort((a, b) => (b.rates ? b.rates.denied - (a.rates ? a.rates.denied : 0) : 0) || b.denied - a.denied);
       top.fill(rows.filter(r => r.allowed + r.denied > 0).slice(0, 5));
     };
