@@ -54,15 +54,12 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	width, _, terminal := o.Size()
+	width, _, terminal := o.size()
 	if o.JSON {
 		return json.NewEncoder(o.Out).Encode(now)
 	}
-	if !terminal {
-		width = defaultWidth
-	}
 	if o.Once || !terminal {
-		return o.print(now, nil, width)
+		return o.print(now, nil, width, 0)
 	}
 	if _, err := io.WriteString(o.Out, enter); err != nil {
 		return err
@@ -71,8 +68,8 @@ func Run(ctx context.Context, o Options) error {
 	if _, err := io.WriteString(o.Out, leave); err != nil {
 		return err
 	}
-	width, _, _ = o.Size()
-	if err := o.print(shown, before, width); err != nil {
+	width, height, _ := o.size()
+	if err := o.print(shown, before, width, height); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
@@ -101,7 +98,7 @@ func (o *Options) follow(ctx context.Context, now *Snapshot) (shown, before *Sna
 
 // draw draws a snapshot over the last one.
 func (o *Options) draw(now, before *Snapshot, failed error) error {
-	width, height, _ := o.Size()
+	width, height, _ := o.size()
 	s := screen{width: width, height: max(1, height-1), color: o.Color, name: o.Name}
 	lines := s.draw(now, before)
 	if failed != nil {
@@ -112,12 +109,25 @@ func (o *Options) draw(now, before *Snapshot, failed error) error {
 	return w.Flush()
 }
 
-// print prints a snapshot as plain lines.
-func (o *Options) print(now, before *Snapshot, width int) error {
+// print prints a snapshot as plain lines; a height of 0 is enough for all of them.
+func (o *Options) print(now, before *Snapshot, width, height int) error {
 	_, _, terminal := o.Size()
-	s := screen{width: width, color: o.Color && terminal, name: o.Name}
+	s := screen{width: width, height: height, color: o.Color && terminal, name: o.Name}
 	_, err := io.WriteString(o.Out, strings.Join(s.draw(now, before), "\n")+"\n")
 	return err
+}
+
+// size returns the size of the output. A terminal that does not know its own, such as a serial line, gets that of an
+// old one.
+func (o *Options) size() (width, height int, terminal bool) {
+	width, height, terminal = o.Size()
+	switch {
+	case !terminal:
+		return defaultWidth, 0, false
+	case width <= 0 || height <= 0:
+		return 80, 24, true
+	}
+	return width, height, true
 }
 
 // Terminal returns Options.Size of an output.

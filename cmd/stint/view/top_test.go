@@ -137,6 +137,34 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRunUnsized: a terminal that does not know its size shows texts, and the last screen is not longer than it, for
+// any number of rules.
+func TestRunUnsized(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	n := uint64(0)
+	err := Run(ctx, Options{
+		Fetch: func(context.Context) (*Snapshot, error) {
+			if n++; n == 3 {
+				cancel()
+			}
+			s := snapshot(n)
+			for i := range 1000 {
+				s.Summary.Rules = append(s.Summary.Rules, Rule{Domain: "api", Name: fmt.Sprint("rule", i)})
+			}
+			return s, nil
+		},
+		Out: &out, Size: terminal(0, 0), Every: time.Millisecond,
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	live, last, _ := strings.Cut(out.String(), leave)
+	if !strings.Contains(live, "api/busy") || !strings.Contains(last, "api/busy") || strings.Count(last, "\n") > 24 {
+		t.Errorf("%s\nlast:\n%s", live, last)
+	}
+}
+
 // TestRunOnce prints one snapshot: on request, to a file, or as JSON; without colors if these are off.
 func TestRunOnce(t *testing.T) {
 	file := func() (int, int, bool) { return 0, 0, false }
