@@ -27,6 +27,9 @@ const (
 
 	// day is how long one file is written at most.
 	day = 24 * time.Hour
+
+	// checkEvery is how often old files are looked for while there are no denials.
+	checkEvery = time.Hour
 )
 
 // Line is a line of the log of denials. It has no clear value of a key.
@@ -81,7 +84,8 @@ type Log struct {
 	log     *slog.Logger
 	file    *os.File
 	size    int64
-	opened  time.Time
+	opened  time.Time // since when the file has lines
+	checked time.Time // when old files were looked for
 	failed  bool
 
 	lines  []Line // the newest ones, a ring
@@ -125,7 +129,20 @@ func (d *Log) open() error {
 		return errors.Join(err, file.Close())
 	}
 	d.file, d.size, d.opened = file, info.Size(), d.now()
+	if first, err := firstLine(d.options.File); err == nil && first.At.Before(d.opened) {
+		d.opened = first.At
+	}
 	return nil
+}
+
+// firstLine returns the first line of a file.
+func firstLine(name string) (line Line, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return line, err
+	}
+	defer file.Close()
+	return line, json.NewDecoder(file).Decode(&line)
 }
 
 // Close writes what is left and closes the file.
@@ -184,9 +201,11 @@ func (d *Log) remember(line Line) {
 	d.next = (d.next + 1) % remembered
 }
 
-// Flush writes the new lines.
+// Flush writes the new lines, and removes files that are too old.
 func (d *Log) Flush() {
-	if d.unsent.Len() == 0 {
+	now := d.now()
+	due := d.file != nil && now.Sub(d.checked).Abs() >= checkEvery
+	if d.unsent.Len() == 0 && !due {
 		return
 	}
 	defer d.unsent.Reset()
@@ -197,8 +216,16 @@ func (d *Log) Flush() {
 		return
 	}
 	n, err := d.file.Write(d.unsent.Bytes())
-	if d.size += int64(n); err == nil && (d.size >= d.options.Bytes/pieces || d.now().Sub(d.opened) >= day) {
+	d.size += int64(n)
+	switch {
+	case err != nil:
+	case d.size >= d.options.Bytes/pieces || d.size > 0 && now.Sub(d.opened) >= day:
 		err = d.rotate()
+	case due:
+		d.prune()
+	}
+	if due {
+		d.checked = now
 	}
 	if err != nil && !d.failed {
 		d.log.Error("denials not written", "file", d.options.File, "error", err, "hint", "see that the disk has room and the folder can be written")

@@ -160,3 +160,31 @@ func TestWriter(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// Restarts do not make a file longer than a day, and old files go while nothing is denied.
+func TestDailyWithRestarts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "denials")
+	at := noon
+	for restart := range 3 {
+		w := open(t, at, Options{File: file, Keep: 48 * time.Hour})
+		w.deny(uint64(restart), 1)
+		testClose(t, w.log)
+		at = at.Add(13 * time.Hour)
+	}
+	old, _ := filepath.Glob(file + ".*")
+	if len(old) != 1 {
+		t.Fatalf("after 26 hours: %v", old)
+	}
+	w := open(t, at, Options{File: file, Keep: 48 * time.Hour})
+	w.deny(9, 1)
+	if err := os.Chtimes(old[0], at, at); err != nil {
+		t.Fatal(err)
+	}
+	w.now = at.Add(49 * time.Hour)
+	w.log.Flush()
+	left, _ := filepath.Glob(file + "*")
+	info, err := os.Stat(file)
+	if len(left) != 2 || strings.HasSuffix(left[1], filepath.Base(old[0])) || err != nil || info.Size() != 0 {
+		t.Errorf("after two days without a denial: %v, %v", left, err)
+	}
+}
