@@ -66,7 +66,7 @@ func (q *question) many(s *jsonbody.Scanner, limits *limitjson.Cache, may form) 
 		return f
 	})
 	if f == nil && n == 0 {
-		f = jsonbody.Bad("checks", "empty", "give at least one check")
+		f = jsonbody.BadAt(s.Pos, "empty", "give at least one check")
 	}
 	return f
 }

@@ -56,7 +56,7 @@ func TestBatchWrong(t *testing.T) {
 		`{"checks":[` + good + `,{"key":"","limit":{"requests":1,"per":"1h"}}]}`: `checks[1].key`,
 		`{"checks":[` + good + `,{"domain":"api"}]}`:                             `checks[1].descriptors`,
 		`{"checks":[` + good + `],"cost":2}`:                                     `given beside other fields`,
-		`{"checks":[]}`:                                                          `empty`,
+		`{"checks":[]}`:                                                          `"message":"checks: empty`,
 		`{"checks":[{"checks":[` + good + `]}]}`:                                 `a batch within a batch`,
 		`{"checks":[` + many + `]}`:                                              `more than 1000 checks`,
 		`{"checks":7}`:                                                           `an array`,
