@@ -141,8 +141,8 @@ func firstLine(name string) (line Line, err error) {
 	if err != nil {
 		return line, err
 	}
-	defer file.Close()
-	return line, json.NewDecoder(file).Decode(&line)
+	err = json.NewDecoder(file).Decode(&line)
+	return line, errors.Join(err, file.Close())
 }
 
 // Close writes what is left and closes the file.
