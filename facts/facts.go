@@ -194,6 +194,7 @@ func (f *Facts) Reloaded(table *rule.Table, first bool) {
 	f.board.Store(b)
 	for name, r := range before.byName {
 		if b.byName[name] == nil {
+			r.recordLocked(f.minute, f.counted) // nobody does while the rule is away
 			r.since = time.Time{}
 			f.retireLocked(r)
 		}

@@ -52,10 +52,15 @@ func countsFrom(n sketch.Numbers) Counts {
 // recordLocked ends a minute in the history of all rules.
 func (f *Facts) recordLocked(minute time.Time) {
 	for _, r := range f.board.Load().all() {
-		counts := r.countsLocked(f.counted)
-		r.history.record(minute, counts.minus(r.recorded))
-		r.recorded = counts
+		r.recordLocked(minute, f.counted)
 	}
+}
+
+// recordLocked adds what was counted since the last time to the history of the rule.
+func (r *ruleFacts) recordLocked(minute time.Time, counted func(domain, rule string) Counts) {
+	counts := r.countsLocked(counted)
+	r.history.record(minute, counts.minus(r.recorded))
+	r.recorded = counts
 }
 
 // History returns the history of a rule on this node, or of several together; step is Minute or

@@ -95,6 +95,21 @@ func TestRestartWithinAMinute(t *testing.T) {
 	}
 }
 
+// The history has what a rule counted in the minute in which it was removed, also after a restart.
+func TestHistoryOfRemoved(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.facts")
+	w := newWorld(t, threeRules, Options{State: file})
+	w.ask(1, "user", "42")
+	w.facts.Reloaded(table(t, "domain: api\n"), false)
+	if err := w.facts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	points := newWorld(t, threeRules, Options{State: file}).facts.History(Of{Rule: "api/user"}, Minute).Points
+	if len(points) != 1 || points[0] != (Point{noon, Counts{Allowed: 1}}) {
+		t.Errorf("%+v", points)
+	}
+}
+
 // A rule is watched from when it was added or came back; a short stop of the service does not change that, a long
 // one does.
 func TestSince(t *testing.T) {
