@@ -189,7 +189,7 @@ func TestLentTooLittle(t *testing.T) {
 			t.Errorf("%d units lent by %d attempts; %d calls for 12,000 takes", lent, wants.Load(), asks)
 		}
 		few = false
-		run(64 * time.Second)
+		run(270 * time.Second) // it waits for at most 256 s
 		if asks, lent := run(4 * time.Second); lent < 700 || asks > 100 {
 			t.Errorf("%d units lent, %d calls for 800 takes, when there is enough", lent, asks)
 		}
