@@ -22,8 +22,8 @@ BENCH ?= .
 run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
 
-demo: ## three nodes on one Redis with leases, load, one of them killed: does the limit hold?
-	go -C examples run ./demo
+demo: ## three nodes on one Redis with leases, load, one of them killed: does the limit hold? With their page, until Ctrl-C
+	go -C examples run ./demo -stay 10m
 
 gateway: ## start the gateway on https://127.0.0.1:8443 with a page, an upstream, a key and a list
 	scripts/gateway.sh

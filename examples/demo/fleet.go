@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"stint/facts"
 	"stint/internal/text"
 )
 
@@ -28,6 +29,8 @@ type fleet struct {
 	socket string // socket of Redis
 	redis  *process
 	nodes  []*process
+
+	binary string // of the service
 }
 
 // startFleet starts Redis and the nodes. The caller must call stop, also after an error.
@@ -53,13 +56,15 @@ func startFleet(ctx context.Context, binary string) (*fleet, error) {
 	if err := f.redis.await(ctx, f.listens); err != nil {
 		return f, err
 	}
-	file := filepath.Join(f.dir, "rules.yaml")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+	f.binary = binary
+	if err := os.WriteFile(f.rules(), []byte(rules), 0o600); err != nil {
 		return f, err
 	}
-	for range nodes {
-		n, err := start(exec.Command(binary, "serve", "--rules", file, "--store", "redis+unix://"+f.socket, "--store-timeout", "1s",
-			"--http", "127.0.0.1:0", "--grpc", "", "--admin", "127.0.0.1:0", "--resp", "", "--log-format", "json"))
+	if err := os.WriteFile(f.secret(), facts.NewSecret(), 0o600); err != nil {
+		return f, err
+	}
+	for i := range nodes {
+		n, err := f.startNode(i)
 		if err != nil {
 			return f, err
 		}
@@ -72,6 +77,31 @@ func startFleet(ctx context.Context, binary string) (*fleet, error) {
 	}
 	return f, nil
 }
+
+func (f *fleet) rules() string { return filepath.Join(f.dir, "rules.yaml") }
+
+// secret is the file of the secret under which the nodes show keys. With the same they know a key of another.
+func (f *fleet) secret() string { return filepath.Join(f.dir, "secret") }
+
+// startNode starts a node, which may not listen yet.
+func (f *fleet) startNode(i int) (*process, error) {
+	return start(exec.Command(f.binary, "serve", "--rules", f.rules(), "--store", "redis+unix://"+f.socket, "--store-timeout", "1s",
+		"--http", "127.0.0.1:0", "--grpc", "", "--admin", "127.0.0.1:0", "--resp", "", "--log-format", "json",
+		"--node", fmt.Sprint("node-", i+1), "--namespace-secret-file", f.secret()))
+}
+
+// restart starts the killed node again.
+func (f *fleet) restart(ctx context.Context) error {
+	n, err := f.startNode(killed)
+	if err != nil {
+		return err
+	}
+	f.nodes[killed] = n
+	return n.await(ctx, func() bool { return n.address("http") != "" })
+}
+
+// page returns the address of the page of a node.
+func (f *fleet) page() string { return "http://" + f.nodes[0].address("admin") + "/" }
 
 // build writes the service to the file binary. The module stint has the libraries of the service.
 func build(ctx context.Context, binary string) error {

@@ -1,5 +1,7 @@
 // Command demo starts three nodes that share a limit through one Redis, lets callers send far more
-// than it allows, kills a node in the middle, and prints whether the limit was kept.
+// than it allows, kills a node in the middle, and prints whether the limit was kept. It prints the
+// address of the operators' page of a node, which shows all three. With -stay the page stays after the
+// result.
 //
 //	make demo
 //
@@ -34,6 +36,7 @@ coordination: leased
 on_store_failure: deny
 descriptors:
   - key: user
+    show: true
     rate_limit: {requests: 500, per: 1s, algorithm: token_bucket, burst: 500}
 `
 
@@ -47,9 +50,10 @@ const (
 func main() {
 	lasts := flag.Duration("for", 8*time.Second, "how long the callers ask")
 	binary := flag.String("stint", "", "the service; where nothing is said it is built")
+	stay := flag.Duration("stay", 0, "how long the nodes and their page stay after the result; Ctrl-C ends it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, *binary, *lasts)
+	err := run(ctx, os.Stdout, *binary, *lasts, *stay)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -58,7 +62,7 @@ func main() {
 }
 
 // run runs the demo. All processes that it started have ended when it returns.
-func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration) error {
+func run(ctx context.Context, out io.Writer, binary string, lasts, stay time.Duration) error {
 	fmt.Fprintf(out, "Starting a Redis and %d nodes of Stint ...\n\n", nodes)
 	f, err := startFleet(ctx, binary)
 	defer f.stop()
@@ -67,6 +71,7 @@ func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration)
 	}
 	fmt.Fprintf(out, "The nodes share a limit through the Redis: %d requests at once, and %d a second.\n", burst, rate)
 	fmt.Fprintf(out, "%d callers ask for more. Each node decides from what the Redis has lent it.\n\n", nodes*callers)
+	fmt.Fprintf(out, "What they do is on the page %s\n\n", f.page())
 	fmt.Fprintf(out, "%6.1f s  all nodes answer\n", 0.0)
 
 	plan := loadclient.Plan{
@@ -101,7 +106,27 @@ func run(ctx context.Context, out io.Writer, binary string, lasts time.Duration)
 		return err
 	}
 	table(out, f, &record)
-	return judge(out, &record, calls)
+	if err := judge(out, &record, calls); err != nil || stay <= 0 {
+		return err
+	}
+	return remain(ctx, out, f, stay)
+}
+
+// remain starts the killed node again, and lets callers ask until the time or the context ends.
+func remain(ctx context.Context, out io.Writer, f *fleet, stay time.Duration) error {
+	if err := f.restart(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nNode %d is back. The callers go on, more slowly, for %v: see %s\nCtrl-C ends the demo.\n", killed+1, stay, f.page())
+	const slow = 5 * pause // the record of all answers stays small
+	plan := loadclient.Plan{
+		Nodes: f.urls(), Callers: callers, Pause: slow, Each: int(stay / slow),
+		Questions: []string{loadclient.Question("demo", "user", "all", 1)},
+	}
+	ctx, end := context.WithTimeout(ctx, stay)
+	defer end()
+	_, err := plan.Run(ctx)
+	return err
 }
 
 // table prints for each node the number of requests, of allowed ones, and of calls of Redis.

@@ -2,15 +2,21 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"stint/facts"
 	"stint/internal/testkit"
 	"stint/internal/testkit/programs"
 	"stint/internal/text"
@@ -34,7 +40,7 @@ func TestDemo(t *testing.T) {
 		lasts = time.Second
 	}
 	var out bytes.Buffer
-	err := run(t.Context(), &out, binary, lasts)
+	err := run(t.Context(), &out, binary, lasts, 0)
 	t.Log(out.String())
 	if err != nil {
 		t.Fatal(err)
@@ -49,10 +55,59 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// The page whose address is printed shows all three nodes, also the one that was killed and is back, and
+// the traffic.
+func TestPage(t *testing.T) {
+	testkit.RedisVersion(t) // skips where there is none
+	binary := programs.Build(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, stop := context.WithCancel(t.Context())
+	out := new(text.OutputBuffer)
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, out, binary, time.Second, time.Minute) }()
+	programs.Until(t, "the page", func() bool { return strings.Contains(out.String(), "Ctrl-C ends") })
+	page := regexp.MustCompile(`on the page (\S+)`).FindStringSubmatch(out.String())
+	if page == nil {
+		t.Fatalf("no address of a page:\n%s", out.String())
+	}
+	if html := get(t, page[1], "text/html"); !strings.Contains(html, "<script") {
+		t.Errorf("%s is no page: %.100s", page[1], html)
+	}
+	programs.Until(t, "three nodes with traffic", func() bool {
+		var s facts.Summary
+		testkit.Must(t, json.Unmarshal([]byte(get(t, page[1]+"v1/facts", "application/json")), &s))
+		names := ""
+		for _, n := range s.Nodes {
+			if n.Decided > 0 {
+				names += n.Name + " "
+			}
+		}
+		return names == "node-1 node-2 node-3 "
+	})
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// get returns the body of an answer.
+func get(t *testing.T, url, accept string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	testkit.Must(t, err)
+	req.Header.Set("Accept", accept)
+	resp, err := http.DefaultClient.Do(req)
+	testkit.Must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	testkit.Must(t, err)
+	return string(body)
+}
+
 // Without a Redis the demo prints what is missing, and how to install it.
 func TestNoRedis(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	err := run(t.Context(), &bytes.Buffer{}, "stint", time.Second)
+	err := run(t.Context(), &bytes.Buffer{}, "stint", time.Second, 0)
 	if err == nil || !strings.Contains(err.Error(), "hint: make deps installs it") {
 		t.Errorf("error %v", err)
 	}
