@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"stint/facts/sketch"
@@ -52,6 +53,38 @@ func (r *ruleFacts) try(of *rule.Rule) {
 	if t := r.tried.Load(); t == nil || t.limit != limit {
 		r.tried.Store(&tried{limit: limit})
 	}
+}
+
+// state returns the facts for the state file; nil: there is no candidate.
+func (t *tried) state() *stateTried {
+	if t == nil {
+		return nil
+	}
+	s := &stateTried{Limit: t.limit, Now: t.now.counts(), Then: t.then.counts()}
+	s.KeysNow, _ = t.now.keys.MarshalBinary() // it never fails
+	s.KeysThen, _ = t.then.keys.MarshalBinary()
+	return s
+}
+
+// restore sets the facts of the candidate from the state file. Without keys it counts denied keys anew.
+func (r *ruleFacts) restore(s *stateTried, keys bool) error {
+	t := &tried{limit: s.Limit}
+	t.now.set(&s.Now)
+	t.then.set(&s.Then)
+	if keys {
+		if err := errors.Join(t.now.keys.UnmarshalBinary(s.KeysNow), t.then.keys.UnmarshalBinary(s.KeysThen)); err != nil {
+			return err
+		}
+	}
+	r.tried.Store(t)
+	return nil
+}
+
+func (c *triedCounts) set(n *Counts) {
+	c.allowed.Store(n.Allowed)
+	c.denied.Store(n.Denied)
+	c.over.Store(n.Over)
+	c.looks.Store(n.Looks)
 }
 
 // countCandidates counts the candidates of a decision. Those that no store decided count nothing.

@@ -151,6 +151,49 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// What a candidate would have denied is kept over a restart. Under another secret keys count anew; another
+// candidate begins with nothing.
+func TestCandidateIsKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.facts")
+	secret := []byte("one")
+	w := newWorld(t, fmt.Sprintf(triedRules, 8), Options{State: file, Secret: secret})
+	for range 10 {
+		w.ask(1, "user", "busy")
+	}
+	w.ask(0, "user", "busy")
+	if err := w.facts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := Candidate{
+		Limit: "fixed_window 8 per 1m", Now: Counts{Allowed: 5, Denied: 5, Looks: 1}, Then: Counts{Allowed: 8, Denied: 2, Looks: 1},
+		KeysDeniedNow: 1, KeysDeniedThen: 1,
+	}
+	again := newWorld(t, fmt.Sprintf(triedRules, 8), Options{State: file, Secret: secret})
+	if c := again.rule("api/user").Candidate; *c != want {
+		t.Errorf("%+v, want %+v", c, want)
+	}
+	for range 9 {
+		again.ask(1, "user", "busy")
+	}
+	if c := again.rule("api/user").Candidate; c.Now.Denied != 9 || c.KeysDeniedNow != 1 {
+		t.Errorf("after the restart: %+v", c)
+	}
+	for name, other := range map[string]struct {
+		requests     int
+		secret       string
+		denied, keys uint64
+	}{"another secret": {8, "two", 5, 0}, "another candidate": {9, "one", 0, 0}} {
+		f, err := New(Options{State: file, Secret: []byte(other.secret)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Reloaded(table(t, fmt.Sprintf(triedRules, other.requests)), true)
+		if c := f.Summary(context.Background()).Rules[0].Candidate; c.Now.Denied != other.denied || c.KeysDeniedNow != other.keys {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
 // A damaged state file is an error that names the file, wherever it is damaged.
 func TestDamagedState(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.facts")

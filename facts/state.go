@@ -25,6 +25,9 @@ type state struct {
 	Saved   time.Time   `json:"saved"`
 	Marks   []Mark      `json:"marks"`
 	Rules   []stateRule `json:"rules"`
+
+	// Print is the fingerprint of the secret. Counts of keys under another secret are not used.
+	Print string `json:"print"`
 }
 
 // stateRule is a rule in the state file.
@@ -42,6 +45,16 @@ type stateRule struct {
 	Tens    []sketch.Chunk `json:"tens"`
 	Ten     Counts         `json:"ten"`
 	TenAt   time.Time      `json:"ten_at"`
+	Tried   *stateTried    `json:"tried,omitempty"`
+}
+
+// stateTried are the facts of a candidate in the state file.
+type stateTried struct {
+	Limit    string `json:"limit"`
+	Now      Counts `json:"now"`
+	Then     Counts `json:"then"`
+	KeysNow  []byte `json:"keys_now"` // registers of the denied keys
+	KeysThen []byte `json:"keys_then"`
 }
 
 // StateError is a state file that cannot be used.
@@ -58,7 +71,7 @@ func (e *StateError) Unwrap() error { return e.Err }
 
 // saveLocked writes the state file.
 func (f *Facts) saveLocked() error {
-	s := state{Version: stateVersion, Since: f.since, Saved: f.now(), Marks: f.marks}
+	s := state{Version: stateVersion, Since: f.since, Saved: f.now(), Marks: f.marks, Print: f.print}
 	b := f.board.Load()
 	for _, r := range b.all() {
 		s.Rules = append(s.Rules, r.stateLocked(f.counted))
@@ -82,6 +95,7 @@ func (r *ruleFacts) stateLocked(counted func(domain, rule string) Counts) stateR
 		Domain: r.name.domain, Name: r.name.name, Catalog: r.rule.Load() == nil,
 		Counts: r.countsLocked(counted), First: r.first, Last: r.last, Since: r.since, Limit: r.peaks.limit, Peaks: peaks,
 		Minutes: r.history.minutes.Chunks, Tens: r.history.tens.Chunks, Ten: r.history.ten, TenAt: r.history.tenAt,
+		Tried: r.tried.Load().state(),
 	}
 }
 
@@ -111,6 +125,9 @@ func (f *Facts) load() error {
 		r.history = history{minutes: sketch.Series{Chunks: one.Minutes}, tens: sketch.Series{Chunks: one.Tens}, ten: one.Ten, tenAt: one.TenAt}
 		if err = r.history.minutes.Check(Minute); err == nil {
 			err = r.history.tens.Check(TenMinutes)
+		}
+		if err == nil && one.Tried != nil {
+			err = r.restore(one.Tried, s.Print == f.print)
 		}
 		if err != nil {
 			return &StateError{f.options.State, err}
