@@ -14,6 +14,7 @@ import (
 	"stint/app/settings"
 	"stint/facts"
 	"stint/internal/testkit"
+	"stint/internal/testkit/programs"
 )
 
 // factsRules have a limit for an API key, and one for a user that is shown.
@@ -110,6 +111,29 @@ func TestFacts(t *testing.T) {
 	}
 	if found := read[struct{ Denials []facts.Denial }](again, "/v1/facts/denials?request=request-3").Denials; len(found) != 1 {
 		t.Errorf("after a restart the log has %+v", found)
+	}
+}
+
+// The log of denials has the IDs of requests that came by Envoy's protocol, over gRPC and as JSON.
+func TestRequestIDsOfEnvoy(t *testing.T) {
+	_, change := knowing(t)
+	s := start(t, func(c *settings.Config) {
+		change(c)
+		c.GRPC = "127.0.0.1:0"
+	})
+	c := programs.DialRLS(t, s.Addr("grpc"), nil)
+	for i := range 5 {
+		_, err := c.Ask(programs.WithHeader(t.Context(), "x-request-id", fmt.Sprintf("grpc-%d", i)), "api", "user=ann")
+		testkit.Must(t, err)
+	}
+	_, err := c.Ask(t.Context(), "api", "user=without")
+	testkit.Must(t, err)
+	s.do(http.MethodPost, "http", "/json", `{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"bob"}],"hitsAddend":"4"}]}`, "X-Request-Id", "json-1")
+	for id, reason := range map[string]string{"grpc-3": "rate_limited", "json-1": "rate_limited"} {
+		found := read[struct{ Denials []facts.Denial }](s, "/v1/facts/denials?request="+id).Denials
+		if len(found) != 1 || found[0].Rule != "api/user" || found[0].Reason != reason {
+			t.Errorf("%s: %+v", id, found)
+		}
 	}
 }
 

@@ -84,6 +84,9 @@ func New(l *limiter.Limiter, o Options) *Handler {
 // reuses its memory, so transports keep Calls in a pool. It must not be used by several goroutines
 // at once.
 type Call struct {
+	// RequestID names the next request in logs, see [limiter.Request.ID]. It may be empty.
+	RequestID string
+
 	message  message
 	request  limiter.Request
 	verdict  limiter.Verdict
@@ -209,7 +212,7 @@ func (h *Handler) ask(c *Call) error {
 		return &Error{Code: unknownCode, Message: "no rate limit configuration loaded"}
 	}
 	c.request = limiter.Request{
-		Domain: m.domain, Descriptors: c.request.Descriptors[:0], OnFailure: h.options.OnStoreFailure,
+		Domain: m.domain, ID: c.RequestID, Descriptors: c.request.Descriptors[:0], OnFailure: h.options.OnStoreFailure,
 		Each: h.options.Shadow, Quota: h.options.Quota, Debt: true,
 	}
 	c.request.Descriptors = slices.Grow(c.request.Descriptors, len(m.descriptors))

@@ -37,6 +37,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
+	c.RequestID = r.Header.Get("X-Request-Id")
 	if err := h.decide(r.Context(), c); err != nil {
 		status, kind := http.StatusBadRequest, jsonbody.BadRequest
 		if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Code == unknownCode {

@@ -64,7 +64,12 @@ func DialRLS(t testing.TB, address string, config *tls.Config) *RLSClient {
 
 // WithTrace returns the context of a caller whose trace a traceparent names.
 func WithTrace(ctx context.Context, traceparent string) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "traceparent", traceparent)
+	return WithHeader(ctx, "traceparent", traceparent)
+}
+
+// WithHeader returns the context of a call with a header.
+func WithHeader(ctx context.Context, name, value string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, name, value)
 }
 
 // Ask sends a request with descriptors of a domain, each in the form KEY=VALUE,KEY=VALUE.

@@ -36,9 +36,22 @@ type arrival struct {
 	older *arrival // neighbors in arrivals
 	newer *arrival
 	waits bool // whether it is in arrivals
+
+	id string // the header x-request-id, for logs
 }
 
 type arrivalKey struct{}
+
+// maxID is the length of the longest ID of a request that is kept.
+const maxID = 128
+
+// requestID returns the ID of a call's request, empty if it has none.
+func requestID(ctx context.Context) string {
+	if a, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
+		return a.id
+	}
+	return ""
+}
 
 // arrivals are the calls whose requests have not arrived, in order of their start.
 type arrivals struct {
@@ -97,8 +110,8 @@ func (l *arrivals) removeLocked(a *arrival) {
 // expect starts the timeout of a call whose headers have arrived. It is a tap of grpc-go. No other
 // code may replace the context of a call before its request is read.
 //
-// expect removes the headers, of which only the trace of the caller is used, and which would stay in memory during the whole
-// call. It refuses a call with many headers, because one byte of HPACK may represent a field that
+// expect removes the headers, of which only the trace of the caller and the ID of the request are used, and which would stay in
+// memory during the whole call. It refuses a call with many headers, because one byte of HPACK may represent a field that
 // takes 100 bytes.
 func (s *Server) expect(ctx context.Context, info *tap.Info) (context.Context, error) {
 	fields := 0
@@ -111,12 +124,15 @@ func (s *Server) expect(ctx context.Context, info *tap.Info) (context.Context, e
 	if parent := info.Header.Get("traceparent"); s.options.Trace != nil && len(parent) > 0 {
 		ctx = s.options.Trace(ctx, parent[0], strings.Join(info.Header.Get("tracestate"), ","))
 	}
+	a := new(arrival)
+	if ids := info.Header.Get("x-request-id"); len(ids) > 0 && len(ids[0]) <= maxID {
+		a.id = ids[0]
+	}
 	clear(info.Header)
-	ctx, end := context.WithCancelCause(ctx)
-	a := &arrival{end: end}
+	ctx, a.end = context.WithCancelCause(ctx)
 	a.timer = time.AfterFunc(s.arrive, func() {
 		s.arriving.remove(a)
-		end(errLate)
+		a.end(errLate)
 	})
 	if first := s.arriving.add(a, s.mostArriving); first != nil {
 		first.timer.Stop()

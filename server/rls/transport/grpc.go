@@ -235,6 +235,7 @@ func shouldRateLimit(srv any, ctx context.Context, read func(any) error, _ grpc.
 		x.release()
 		return nil, err
 	}
+	x.call.RequestID = requestID(ctx)
 	if x.reply, err = s.handler.Decide(ctx, &x.call, x.request); err == nil {
 		err = s.hold(ctx, x)
 	}
