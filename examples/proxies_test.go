@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -256,6 +257,9 @@ func TestLimits(t *testing.T) {
 		if seen := s.backend.Seen(); len(seen) != 0 {
 			t.Errorf("the backend saw %v", seen[0].URL)
 		}
+		if s.rls {
+			s.checkLogged()
+		}
 		if a := s.get(other, "/reports"); a.status != 200 {
 			t.Errorf("another client: %d %s", a.status, a.body)
 		}
@@ -275,6 +279,18 @@ func (s *setup) checkSeen(path, query, body string) {
 	got, err := io.ReadAll(r.Body)
 	if err != nil || string(got) != body || r.URL.Path != path || r.URL.RawQuery != query || r.Header.Get("X-Other") != "kept" {
 		s.t.Errorf("the backend saw %s %v %v, %d bytes (%v)", r.Method, r.URL, r.Header, len(got), err)
+	}
+}
+
+// checkLogged checks that the log of denials has the ID of the refused request, which Envoy made.
+func (s *setup) checkLogged() {
+	s.t.Helper()
+	resp, err := http.Get("http://" + s.stint.Admin + "/v1/facts/denials")
+	testkit.Must(s.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || !regexp.MustCompile(`"request_id":"[0-9a-f]{8}-[0-9a-f-]{27}"`).Match(body) {
+		s.t.Errorf("the log of denials: %v, %s", err, body)
 	}
 }
 
