@@ -80,6 +80,10 @@ func TestFacts(t *testing.T) {
 	if len(keys) != 1 || keys[0].Denied != 2 || keys[0].Allowed != 3 || keys[0].Entries[0] != (facts.Entry{Key: "user", Value: "ann"}) {
 		t.Errorf("%+v", keys)
 	}
+	_, _, body := s.do(http.MethodPost, "admin", "/v1/why", fmt.Sprintf(whyQuestion, "ann", 1))
+	if !strings.Contains(body, `"key":"`+keys[0].ID+`"`) {
+		t.Errorf("what is typed has another hash than %s: %s", keys[0].ID, body)
+	}
 	denials := read[struct{ Denials []facts.Denial }](s, "/v1/facts/denials?request=request-3").Denials
 	if len(denials) != 1 || denials[0].Key != keys[0].ID {
 		t.Errorf("%+v", denials)

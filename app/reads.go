@@ -3,20 +3,19 @@ package app
 import (
 	"net/http"
 
-	"stint/facts"
 	"stint/server/factsapi"
 	"stint/server/httpapi"
 )
 
 // reads returns the handlers of facts and explanations, by path.
 func (a *App) reads() map[string]http.Handler {
-	var log facts.Reader
+	why := factsapi.WhyOptions{Limiter: a.limiter, Check: httpapi.ReadCheck, MaxBody: httpapi.MaxBody}
 	if a.facts != nil {
-		log = a.facts
+		why.Facts, why.ID = a.facts, a.facts.ID
 	}
 	all := map[string]http.Handler{
 		factsapi.AlarmsPath: factsapi.NewAlarms(a.alarms.List),
-		factsapi.WhyPath:    factsapi.NewWhy(factsapi.WhyOptions{Limiter: a.limiter, Check: httpapi.ReadCheck, MaxBody: httpapi.MaxBody, Facts: log}),
+		factsapi.WhyPath:    factsapi.NewWhy(why),
 	}
 	known := a.facts.handler(a.limiter.Table)
 	for _, path := range factsapi.Paths {

@@ -196,7 +196,7 @@ func (f *fixture) answers() map[string]func(*http.Request) any {
 		"POST /v1/why": fixed(`{"domain":"shop","allowed":false,"reason":"rate_limited","wait_ms":600,"unmatched":[],
 			"limits":[{"descriptor":0,"rule":"shop/user","config":{"algorithm":"token_bucket","requests":100,"per":"1m","burst":100},"coordination":"leased","own":true,"degraded":false,
 			"on_store_failure":"allow","shadow":false,"quota":false,"allowed":false,"denies":true,"over":false,"cost":1,"before":{"limit":100,"used":88,"remaining":12,"reset_after_ms":52800},
-			"after":{"limit":100,"used":89,"remaining":11,"reset_after_ms":52800},"retry_after_ms":600,"delay_ms":0,"changes":[{"kind":"burst","rule":"shop/user","text":"burst 100 -> 101"}]}],
+			"after":{"limit":100,"used":89,"remaining":11,"reset_after_ms":52800},"retry_after_ms":600,"delay_ms":0,"key":"00112233445566778899aabbccddeeff","candidate":{"config":{"algorithm":"token_bucket","requests":100,"per":"1m","burst":250},"allowed":true,"after":{"limit":250,"used":90,"remaining":160,"reset_after_ms":5000},"retry_after_ms":0},"changes":[{"kind":"burst","rule":"shop/user","text":"burst 100 -> 101"}]}],
 			"smallest":[{"kind":"wait","text":"wait 600ms"}]}`),
 		"GET /v1/why": fixed(`{"request_id":"req-7","denials":[{"at":"2026-01-02T03:04:05Z","domain":"shop","rule":"shop/user","key":"00112233445566778899aabbccddeeff","reason":"rate_limited","limit":100,
 			"retry_after_ns":600000000,"degraded":false,"sampled":1,"config":{"algorithm":"token_bucket","requests":100,"per":"1m","burst":100}}]}`),

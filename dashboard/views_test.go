@@ -33,7 +33,7 @@ var views = []view{
 	{"rules", []string{"shop/user", "token_bucket: 100 per 1m", "4,000", "3.2 %", "120,000", "812", "p50 12 %, p99 130 %", "5 denied, now 40", "fixed_window: 5 per 1m (shadow)", "denies short bursts of 31 %"}},
 	{"rules/shop/shop%2Fuser", []string{"token_bucket: 100 per 1m", "leased", "4,000 (3.2 %)", "at least 142 % of the limit", "burst: 250}", "candidate: {burst", "stint replay", "20 of 50", "250 %", "135", "reload", "run 7"}},
 	{"keys", []string{"001122334455", "user=" + evil, "321", "500", "user=∗", "hidden"}},
-	{"keys?domain=shop&entries=user%3D42", []string{"denied now: rate_limited", "passes in 600 ms", "wait 600ms", "88", "89", "12", "52.8 s", "leased, decided here", "burst 100 -> 101", "Reset", "End override"}},
+	{"keys?domain=shop&entries=user%3D42", []string{"denied now: rate_limited", "passes in 600 ms", "wait 600ms", "88", "89", "12", "52.8 s", "leased, decided here", "burst 100 -> 101", "burst 250: passes", "001122334455", "Reset", "End override"}},
 	{"keys?request=req-7", []string{"Limit then", "2026-01-02 03:04:05", "600 ms"}},
 	{"coordination", []string{"node-a", evil, "124,000", "4.2 µs", "99887766aabb (1)", "connection refused", "The nodes decide by different rules", "strict", "run 7"}},
 	{"coordination?domain=shop&entries=user%3D42", []string{"Lent: 30; this node can spend 12", "7a (this one)", "1.2 s ago"}},

@@ -58,10 +58,11 @@ const keyForm = (query, result) => {
     className: "filters", onsubmit: e => {
       e.preventDefault();
       if (request.value.trim()) return go(["keys"], { request: request.value.trim() }, true);
+      if (/^[0-9a-f]{32}$/.test(entries.value.trim())) return go(["keys"], { id: entries.value.trim() });
       if (!parseEntries(entries.value).length) return note("Write the entries of a key, such as user=42, or the id of a denied request.", true);
       go(["keys"], { ...query, id: "", request: "", domain: domain.value, entries: entries.value.trim() }, true);
     },
-  }, field("Domain", domain), field("Entries, one a line", entries), field("or request id", request), el("button", { type: "submit" }, "Why?"));
+  }, field("Domain", domain), field("Entries, one a line, or the hash of a key", entries), field("or request id", request), el("button", { type: "submit" }, "Why?"));
 };
 
 // showWhy shows why a request passes or not, its limits, and what can be done.
@@ -102,7 +103,9 @@ const whyTable = why => {
       { title: "Used before", value: l => l.before.used, number: true }, { title: "Used after", value: l => l.after.used, number: true }, { title: "Remaining", value: l => l.before.remaining, number: true },
       { title: "Retry", value: l => l.allowed ? "" : waitText(l.retry_after_ms) },
       { title: "Whole again", value: l => l.before.reset_after_ms, show: l => waitText(l.before.reset_after_ms) },
-      { title: "Mode", value: modeText }, { title: "Override", value: l => l.override ? l.override.subject || l.override.pattern || "yes" : "" },
+      { title: "Mode", value: modeText },
+      { title: "Candidate", value: l => l.candidate ? limitText(l.candidate.config) + ": " + (l.candidate.allowed ? "passes" : "denied, passes " + waitText(l.candidate.retry_after_ms)) : "" }, { title: "Override", value: l => l.override ? l.override.subject || l.override.pattern || "yes" : "" },
+      { title: "Its counts", value: l => l.key || "", show: l => l.key ? link(l.key.slice(0, 12), ["keys"], { id: l.key }) : "", className: "key" },
       { title: "Would let it pass", value: l => l.changes.map(c => c.text).join("; "), className: "wide" },
     ],
   });

@@ -34,6 +34,9 @@ type WhyOptions struct {
 
 	// Facts has the log of denials; nil: there is none.
 	Facts facts.Reader
+
+	// ID returns how a key is shown, see [facts.Facts.ID]; nil: keys are not shown.
+	ID func(stint.Key) string
 }
 
 // NewWhy returns the handler of [WhyPath]:
@@ -93,6 +96,7 @@ type WhyBarred struct {
 type WhyLimit struct {
 	Descriptor int                 `json:"descriptor"`
 	Rule       string              `json:"rule"`
+	Key        string              `json:"key,omitempty"` // as /v1/facts/keys shows it; empty: it has none, or facts are off
 	Config     limitjson.Limit     `json:"config"`
 	Override   *limitjson.Override `json:"override,omitempty"`
 	limitjson.Policy
@@ -120,6 +124,18 @@ type WhyLimit struct {
 	RetryAfterMS int64       `json:"retry_after_ms"`
 	DelayMS      int64       `json:"delay_ms"`
 	Changes      []WhyChange `json:"changes"`
+
+	// Candidate is what the candidate of the limit would decide; nil: it tries none, or the store is away.
+	Candidate *WhyCandidate `json:"candidate,omitempty"`
+}
+
+// WhyCandidate is the candidate of a limit, which denies nobody, and its state after the request if nothing
+// else denies that.
+type WhyCandidate struct {
+	Config       limitjson.Limit `json:"config"`
+	Allowed      bool            `json:"allowed"`
+	After        WhyState        `json:"after"`
+	RetryAfterMS int64           `json:"retry_after_ms"`
 }
 
 // WhyState is the state of a key. Of an unlimited limit the numbers are null.
@@ -178,11 +194,11 @@ func (e *explainer) explain(w http.ResponseWriter, r *http.Request) {
 		}).Write(w)
 		return
 	}
-	jsonbody.WriteJSON(w, http.StatusOK, answerOf(found))
+	jsonbody.WriteJSON(w, http.StatusOK, e.answerOf(found))
 }
 
 // answerOf returns the answer about a request.
-func answerOf(e *why.Explanation) *WhyAnswer {
+func (x *explainer) answerOf(e *why.Explanation) *WhyAnswer {
 	a := &WhyAnswer{
 		Domain: e.Domain, Allowed: e.Passes(), WaitMS: millis(e.Wait),
 		Limits: []WhyLimit{}, Unmatched: []int{}, Smallest: changesOf(e, e.Smallest),
@@ -200,7 +216,7 @@ func answerOf(e *why.Explanation) *WhyAnswer {
 		a.Barred = &WhyBarred{List: b.Name, Exempt: b.Exempt, Ban: e.Kind, File: b.File, Line: b.Line, EndsMS: millis(e.Ends)}
 	}
 	for i := range e.Asked {
-		a.Limits = append(a.Limits, limitOf(e, i))
+		a.Limits = append(a.Limits, x.explained(e, i))
 	}
 	for i := range e.Results {
 		if e.Results[i].Unmatched {
@@ -210,8 +226,8 @@ func answerOf(e *why.Explanation) *WhyAnswer {
 	return a
 }
 
-// limitOf returns one limit.
-func limitOf(e *why.Explanation, i int) WhyLimit {
+// explained returns limit number i.
+func (x *explainer) explained(e *why.Explanation, i int) WhyLimit {
 	asked := &e.Asked[i]
 	r := asked.Rule
 	one := WhyLimit{
@@ -223,6 +239,14 @@ func limitOf(e *why.Explanation, i int) WhyLimit {
 	}
 	if t := e.Take(i); t != nil {
 		one.Coordination = t.Coordination().String()
+		if x.ID != nil {
+			one.Key = x.ID(t.Key)
+		}
+	}
+	for k := range e.Candidates {
+		if c := &e.Candidates[k]; c.Of == i && !c.Degraded {
+			one.Candidate = &WhyCandidate{limitjson.LimitOf(c.Rule.Limit), c.Allowed, stateOf(&c.Decision), millis(c.RetryAfter)}
+		}
 	}
 	if d, known := e.Penalty(i); known && !d.Degraded {
 		one.Penalized = response.PenaltyOfKey(&d)

@@ -3,6 +3,7 @@ package factsapi_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -44,6 +45,8 @@ descriptors:
     rate_limit: {requests: 1, per: 1h, align: first, name: trials}
   - key: burst
     rate_limit: {requests: 60, per: 1m, burst: 3, algorithm: token_bucket, name: bursts}
+  - key: tried
+    rate_limit: {requests: 2, per: 1h, align: first, name: tries, candidate: {requests: 3}}
 `
 
 // explained is a service that explains requests.
@@ -71,8 +74,29 @@ func newExplained(t *testing.T, log facts.Reader) *explained {
 		}
 		return describe(q.Key, q.Value, q.Cost), nil
 	}
-	e.handler = factsapi.NewWhy(factsapi.WhyOptions{Limiter: e.limiter, Check: check, MaxBody: 1 << 10, Facts: log})
+	e.handler = factsapi.NewWhy(factsapi.WhyOptions{Limiter: e.limiter, Check: check, MaxBody: 1 << 10, Facts: log, ID: func(k stint.Key) string { return fmt.Sprintf("%x", k) }})
 	return e
+}
+
+// A limit that tries a candidate has what that would decide, without taking from it, and every limit has the
+// key by which /v1/facts/keys finds it.
+func TestWhyCandidate(t *testing.T) {
+	e := newExplained(t, nil)
+	for i, want := range []struct {
+		denied, candidate bool
+		used              int64
+	}{{false, true, 1}, {false, true, 2}, {true, true, 3}, {true, false, 3}} {
+		for range 5 { // it takes nothing
+			l := e.why("tried", "x", 1).Limits[0]
+			if l.Denies != want.denied || l.Candidate == nil || l.Candidate.Allowed != want.candidate || *l.Candidate.After.Used != want.used || *l.Candidate.Config.Requests != 3 {
+				t.Fatalf("request %d: denied %v, candidate %+v", i, l.Denies, l.Candidate)
+			}
+		}
+		e.decide("tried", "x", 1)
+	}
+	if a, b := e.why("user", "a", 1).Limits[0], e.why("user", "b", 1).Limits[0]; a.Candidate != nil || a.Key == "" || a.Key == b.Key {
+		t.Errorf("candidate %+v, keys %q and %q", a.Candidate, a.Key, b.Key)
+	}
 }
 
 func describe(key, value string, cost uint32) *limiter.Request {

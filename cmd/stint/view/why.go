@@ -70,6 +70,12 @@ type Why struct {
 		Penalized                                    struct{ Until *time.Time }
 		Before, After                                state
 		RetryAfterMS                                 int64 `json:"retry_after_ms"`
+		Candidate                                    *struct {
+			Config       Limit
+			Allowed      bool
+			After        state
+			RetryAfterMS int64 `json:"retry_after_ms"`
+		}
 	}
 	Smallest []struct {
 		Kind, Rule, Text string
@@ -126,6 +132,13 @@ func (a *Why) Print(w io.Writer, domain string, client []string) {
 			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", OrDash(l.Rule), &l.Before, after, retry, mode, strings.Join(notes, " "))
+		if c := l.Candidate; c != nil {
+			after, retry := c.After.String(), "-"
+			if !c.Allowed {
+				after, retry = "denied", retryWords(c.RetryAfterMS)
+			}
+			fmt.Fprintf(w, "\t\t%s\t%s\t\t%s (candidate)\n", after, retry, c.Config.String())
+		}
 	}
 }
 
