@@ -94,13 +94,24 @@ func TestWhyCandidate(t *testing.T) {
 		}
 		e.decide("tried", "x", 1)
 	}
+	for i, candidate := range []bool{true, true, true, false} { // beside another limit
+		if l := e.why("tried+user", "y", 1).Limits[0]; l.Rule != "tries" || l.Candidate.Allowed != candidate || l.Denies != (i > 1) {
+			t.Fatalf("request %d beside another: denied %v, candidate %+v", i, l.Denies, l.Candidate)
+		}
+		e.decide("tried+user", "y", 1)
+	}
 	if a, b := e.why("user", "a", 1).Limits[0], e.why("user", "b", 1).Limits[0]; a.Candidate != nil || a.Key == "" || a.Key == b.Key {
 		t.Errorf("candidate %+v, keys %q and %q", a.Candidate, a.Key, b.Key)
 	}
 }
 
-func describe(key, value string, cost uint32) *limiter.Request {
-	return &limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{Entries: []rule.Entry{{Key: key, Value: value}}, Cost: cost}}}
+// describe returns a request with a descriptor for each key, as KEY or KEY+KEY.
+func describe(keys, value string, cost uint32) *limiter.Request {
+	req := &limiter.Request{Domain: "api"}
+	for key := range strings.SplitSeq(keys, "+") {
+		req.Descriptors = append(req.Descriptors, limiter.Descriptor{Entries: []rule.Entry{{Key: key, Value: value}}, Cost: cost})
+	}
+	return req
 }
 
 // ask sends a request to the API.
