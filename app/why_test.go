@@ -23,6 +23,7 @@ type whyAnswer struct {
 		Coordination string
 		Degraded     bool
 		Denies       bool
+		Candidate    *struct{ Allowed bool }
 		Before       struct{ Limit, Used, Remaining *int64 }
 	}
 }
@@ -122,6 +123,35 @@ func TestWhyTakesNothing(t *testing.T) {
 				t.Errorf("%d of %d passed", passed, limit)
 			}
 		})
+	}
+}
+
+// TestWhyCandidates asks in Redis for a request of two limits that each try a candidate: what the candidates
+// would decide does not depend on the explanation.
+func TestWhyCandidates(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, `domain: api
+descriptors:
+  - key: user
+    rate_limit:
+      - {requests: 1, per: 1d, name: less, candidate: {requests: 2}}
+      - {requests: 2, per: 1d, name: more, candidate: {requests: 1}}
+`)
+	s := start(t, func(c *settings.Config) {
+		c.Rules, c.Store, c.StoreTimeout = []string{file}, testkit.StartRedis(t).URL(), patient
+	})
+	for i, want := range []string{"true true", "true false"} {
+		_, _, body := s.do(http.MethodPost, "admin", "/v1/why", fmt.Sprintf(whyQuestion, "x", 1))
+		var a whyAnswer
+		testkit.Must(t, json.Unmarshal([]byte(body), &a))
+		if len(a.Limits) != 2 || a.Limits[0].Candidate == nil || a.Limits[1].Candidate == nil {
+			t.Fatalf("request %d: %s", i, body)
+		}
+		if got := fmt.Sprint(a.Limits[0].Candidate.Allowed, a.Limits[1].Candidate.Allowed); got != want {
+			t.Errorf("request %d: %s, want %s", i, got, want)
+		}
+		s.ask(t, "user=x")
 	}
 }
 

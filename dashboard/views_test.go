@@ -41,7 +41,7 @@ var views = []view{
 	{"records?kind=overrides", []string{"user=42", "shop/user", "500", "2026-02-01 00:00:00", "sale"}},
 	{"records?kind=subjects", []string{"There is no subject"}},
 	{"audit", []string{"oncall", "127.0.0.1", "put ban", "user=42", "too many", "2026-01-02 03:04:05"}},
-	{"denials", []string{"shop/user", "001122334455", "rate_limited", "1.5 s", "17", "req-7"}},
+	{"denials", []string{"of this node", "shop/user", "001122334455", "rate_limited", "1.5 s", "17", "req-7"}},
 	{"text", []string{"rate_limit: {requests: 100, per: 1m, algorithm: token_bucket}", "These files are in force", "No fault"}},
 }
 

@@ -20,7 +20,7 @@ views.denials = {
         { title: "Request", value: d => d.request_id || "", show: d => d.request_id ? link(d.request_id, ["keys"], { request: d.request_id }) : "", className: "key" },
       ],
     });
-    page.show(section("Log of denials", form, list.element));
+    page.show(section("Log of denials", el("p", { className: "sub" }, "A sample of the denials of this node; other nodes have logs of their own."), form, list.element));
     page.every(5, async () => {
       const answer = await optional(api.get("/v1/facts/denials", { ...query, n: 200 }));
       list.fill(answer ? answer.denials : []);

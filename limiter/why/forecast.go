@@ -80,8 +80,7 @@ func (f *forecast) tryGroup(ctx context.Context, group []int) error {
 	call, of := stint.Call{At: c.At}, []int(nil)
 	for _, i := range group {
 		take, how := c.Takes[i], *c.Takes[i].Handling
-		how.Live = true   // a node does not spend units that the store lent it
-		how.InsteadOf = 0 // a candidate is tried apart from its limit
+		how.Live = true // a node does not spend units that the store lent it
 		take.Independent, take.Limit, take.Handling = false, uncharged(&take), &how
 		if before := &f.before[i]; opens(&take, before) {
 			c.Results[i] = take.Limit.Test(new(stint.State), before.At, uint64(f.costOf(take.Key, group)))
