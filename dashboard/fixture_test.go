@@ -202,7 +202,12 @@ func (f *fixture) answers() map[string]func(*http.Request) any {
 			"retry_after_ns":600000000,"degraded":false,"sampled":1,"config":{"algorithm":"token_bucket","requests":100,"per":"1m","burst":100}}]}`),
 		"GET /v1/advice": fixed(`{"advice":[{"domain":"shop","rule":"shop/user","file":"","line":4,"cause":"burst_too_small","text":"shop/user denies short bursts of 31 % of its keys.","number":0.31,
 			"at_least":true,"yaml":"rate_limit: {requests: 100, per: 1m, burst: 250}","candidate":"candidate: {burst: 250}","command":"stint replay --rules shop.yaml access.log"}]}`),
-		"GET /v1/alarms":  fixed(`{"alarms":[]}`),
+		"GET /v1/alarms": func(*http.Request) any {
+			if f.calm.Load() {
+				return json.RawMessage(`{"alarms":[]}`)
+			}
+			return json.RawMessage(`{"alarms":[{"kind":"one_key","domain":"shop","rule":"shop/cart","count":1200,"since":"2026-01-02T03:04:05Z","text":"all 1200 requests of shop/cart have one key","hint":"Set trusted-proxies."}]}`)
+		},
 		"GET /v1/records": fixed(`{"revision":9,"age_ms":1200,"writable":true,"error":"","kinds":{"ban":1,"override":1,"subject":0,"key":0},"head":{"number":12,"hash":"aa"},"nodes":[]}`),
 		"GET /v1/bans": func(*http.Request) any {
 			return json.RawMessage(`{"records":[{"subject":` + quote("user="+evil) + `,"why":"=1+1","revision":9,"changed":"2026-01-02T03:04:05Z"}],"next":null,"revision":9}`)

@@ -29,7 +29,7 @@ type view struct {
 }
 
 var views = []view{
-	{"overview", []string{"30", "25 %", "redis", "800 µs", "p99 3 ms", "they have different rules", "shop/user", "The last reload was refused", "run 7"}},
+	{"overview", []string{"30", "25 %", "redis", "800 µs", "p99 3 ms", "they have different rules", "shop/user", "The last reload was refused", "all 1200 requests of shop/cart have one key", "Set trusted-proxies. See the rule", "run 7"}},
 	{"rules", []string{"shop/user", "token_bucket: 100 per 1m", "4,000", "3.2 %", "120,000", "812", "p50 12 %, p99 130 %", "5 denied, now 40", "fixed_window: 5 per 1m (shadow)", "denies short bursts of 31 %"}},
 	{"rules/shop/shop%2Fuser", []string{"token_bucket: 100 per 1m", "leased", "4,000 (3.2 %)", "at least 142 % of the limit", "burst: 250}", "candidate: {burst", "stint replay", "20 of 50", "250 %", "135", "reload", "run 7"}},
 	{"keys", []string{"001122334455", "user=" + evil, "321", "500", "user=∗", "hidden"}},
