@@ -17,7 +17,7 @@ type DenialOptions = denials.Options
 func (f *Facts) noteDenialLocked(k *keyNote, now time.Time) {
 	n := &k.denial
 	line := Denial{
-		At: n.at.Time(), RequestID: string(n.id[:n.idLen]), Domain: n.domain, Rule: n.refusal, Reason: string(n.reason),
+		At: n.at.Time(), RequestID: n.id.String(), Domain: n.domain, Rule: n.refusal, Reason: string(n.reason),
 		Limit: n.limit, RetryAfter: time.Duration(n.retryAfter), Degraded: n.degraded,
 	}
 	if n.at <= 1 { // the decision had no time

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"stint"
+	"stint/facts/denials"
 	"stint/facts/sketch"
 	"stint/limiter"
 )
@@ -20,9 +21,6 @@ const (
 const (
 	// maxKey is the longest key that is noted as it is; of a longer one its hash is.
 	maxKey = 120
-
-	// maxRequestID is the longest ID of a request that is noted.
-	maxRequestID = 64
 
 	// All shards together have room for these many notes between two flushes, and one alone for half of
 	// the notes in detail; sampling leaves most of the room free. The background goroutine needs about a
@@ -105,8 +103,7 @@ type denialNote struct {
 	domain     string
 	degraded   bool
 	denied     bool // the request was denied, and not only by a rule in shadow mode
-	idLen      uint8
-	id         [maxRequestID]byte
+	id         denials.RequestID
 }
 
 func newNotes(shards int) *notes {
@@ -185,20 +182,7 @@ func (n *denialNote) set(d *noted) {
 	n.limit, n.retryAfter, n.degraded = d.a.Limit, int64(d.a.RetryAfter), d.a.Degraded
 	n.reason = d.v.Reason()
 	n.denied = !d.v.Allowed
-	n.idLen = uint8(copy(n.id[:], requestID(d.v.RequestID)))
-}
-
-// requestID returns the ID of a request if it is short and plain, else "": a client chose it.
-func requestID(id string) string {
-	if len(id) > maxRequestID {
-		return ""
-	}
-	for i := range len(id) {
-		if c := id[i]; c <= ' ' || c >= 0x7f {
-			return ""
-		}
-	}
-	return id
+	n.id.Set(d.v.RequestID)
 }
 
 // weightOf returns how much notes weigh when they are sampled. Denied requests may stand for fewer than
@@ -262,5 +246,5 @@ func (n *notes) addRefusal(hash uint64, v *limiter.Verdict, name, domain string)
 	*k = keyNote{hash: hash, counts: [sketch.Kinds]uint32{denied: 1}, denial: denialNote{
 		at: max(v.At, 1), retryAfter: int64(v.RetryAfter), reason: v.Reason(), refusal: name, domain: domain, denied: true,
 	}}
-	k.denial.idLen = uint8(copy(k.denial.id[:], requestID(v.RequestID)))
+	k.denial.id.Set(v.RequestID)
 }
