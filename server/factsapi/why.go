@@ -194,11 +194,11 @@ func (e *explainer) explain(w http.ResponseWriter, r *http.Request) {
 		}).Write(w)
 		return
 	}
-	jsonbody.WriteJSON(w, http.StatusOK, e.answerOf(found))
+	jsonbody.WriteJSON(w, http.StatusOK, answerOf(found, e.ID))
 }
 
 // answerOf returns the answer about a request.
-func (x *explainer) answerOf(e *why.Explanation) *WhyAnswer {
+func answerOf(e *why.Explanation, id func(stint.Key) string) *WhyAnswer {
 	a := &WhyAnswer{
 		Domain: e.Domain, Allowed: e.Passes(), WaitMS: millis(e.Wait),
 		Limits: []WhyLimit{}, Unmatched: []int{}, Smallest: changesOf(e, e.Smallest),
@@ -216,7 +216,7 @@ func (x *explainer) answerOf(e *why.Explanation) *WhyAnswer {
 		a.Barred = &WhyBarred{List: b.Name, Exempt: b.Exempt, Ban: e.Kind, File: b.File, Line: b.Line, EndsMS: millis(e.Ends)}
 	}
 	for i := range e.Asked {
-		a.Limits = append(a.Limits, x.explained(e, i))
+		a.Limits = append(a.Limits, limitOf(e, i, id))
 	}
 	for i := range e.Results {
 		if e.Results[i].Unmatched {
@@ -226,8 +226,8 @@ func (x *explainer) answerOf(e *why.Explanation) *WhyAnswer {
 	return a
 }
 
-// explained returns limit number i.
-func (x *explainer) explained(e *why.Explanation, i int) WhyLimit {
+// limitOf returns one limit, with its key as id shows it.
+func limitOf(e *why.Explanation, i int, id func(stint.Key) string) WhyLimit {
 	asked := &e.Asked[i]
 	r := asked.Rule
 	one := WhyLimit{
@@ -239,8 +239,8 @@ func (x *explainer) explained(e *why.Explanation, i int) WhyLimit {
 	}
 	if t := e.Take(i); t != nil {
 		one.Coordination = t.Coordination().String()
-		if x.ID != nil {
-			one.Key = x.ID(t.Key)
+		if id != nil {
+			one.Key = id(t.Key)
 		}
 	}
 	for k := range e.Candidates {
