@@ -5,6 +5,7 @@ import (
 
 	"stint"
 	"stint/facts/sketch"
+	"stint/internal/limits"
 )
 
 const (
@@ -20,8 +21,6 @@ const (
 	// burstGap is the time without a request after which another one begins a burst, and how long the
 	// burst lasts.
 	burstGap = stint.Instant(time.Second / time.Microsecond)
-
-	minuteLong = stint.Instant(time.Minute / time.Microsecond)
 )
 
 // event is a request of a key of a sample.
@@ -62,8 +61,7 @@ type tracked struct {
 	lastDenied  stint.Instant // its last request, if that was denied
 	burst       stint.Instant // its last request after a second of silence
 	burstBefore float64       // units that passed in the minute before
-	minute      stint.Instant
-	passed      [2]uint64 // units that passed in this minute and the one before
+	minute      sketch.Minute // units that passed
 }
 
 // measured are the peaks of one span of time.
@@ -134,18 +132,19 @@ func (p *peaks) observe(e *event, most int) {
 		p.keys[e.hash] = t
 	}
 	weight := uint64(e.cost) << p.thin.Bits
-	length, most64 := span(&spec)
+	whole, most64 := limits.Span(&spec)
+	length := stint.Instant(whole / time.Microsecond)
 	if start := startOf(e, &spec, length, t); start != t.start {
 		p.finish(t)
 		t.start, t.length = start, length
 	}
-	t.advance(e.at)
+	t.minute.Advance(int64(e.at))
 	if e.at-t.last >= burstGap {
-		t.burst, t.burstBefore = e.at, t.lastMinute(e.at)
+		t.burst, t.burstBefore = e.at, t.minute.Last(int64(e.at))
 	}
 	t.asked += weight
 	if e.allowed {
-		t.passed[0] += weight
+		t.minute.Add(weight)
 	} else {
 		t.denied += weight
 		p.observeDenial(t, e, &spec)
@@ -178,20 +177,6 @@ func (p *peaks) observeDenial(t *tracked, e *event, spec *stint.Spec) {
 	}
 }
 
-// span returns the length of the periods over which a limit is measured, and how many units pass in
-// one at most: that of the limit or, for buckets, the time in which they fill up if that is longer.
-func span(spec *stint.Spec) (length stint.Instant, most float64) {
-	per, most := spec.Per, float64(max(spec.Requests, 1))
-	switch spec.Algorithm {
-	case stint.TokenBucket, stint.LeakyBucket:
-		if spec.Burst > spec.Requests && spec.Requests > 0 {
-			per = min(time.Duration(float64(per)*float64(spec.Burst)/most), stint.MaxPer)
-		}
-		most = float64(spec.Burst) + most*(float64(per)/float64(spec.Per))
-	}
-	return stint.Instant(per / time.Microsecond), most
-}
-
 // startOf returns the start of the period of a request. A fixed window says when it ends; for others
 // a period begins with the first request after the one before.
 func startOf(e *event, spec *stint.Spec, length stint.Instant, t *tracked) stint.Instant {
@@ -202,23 +187,6 @@ func startOf(e *event, spec *stint.Spec, length stint.Instant, t *tracked) stint
 		return t.start
 	}
 	return e.at
-}
-
-// advance moves the minutes of a key on.
-func (t *tracked) advance(at stint.Instant) {
-	switch minute := at / minuteLong; {
-	case minute <= t.minute:
-	case minute == t.minute+1:
-		t.minute, t.passed = minute, [2]uint64{0, t.passed[0]}
-	default:
-		t.minute, t.passed = minute, [2]uint64{}
-	}
-}
-
-// lastMinute estimates how many units passed in the minute before.
-func (t *tracked) lastMinute(at stint.Instant) float64 {
-	left := 1 - float64(at%minuteLong)/float64(minuteLong)
-	return float64(t.passed[0]) + left*float64(t.passed[1])
 }
 
 // finish ends the period of a key.
