@@ -46,8 +46,7 @@ type KeyPenalty struct {
 
 // PenaltyOfKey returns the state of a key by the decision of its penalty.
 func PenaltyOfKey(d *stint.Decision) *KeyPenalty {
-	millis := func(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
-	p := &KeyPenalty{Level: uint8(d.Debt), Left: d.Remaining, RetryAfterMS: millis(d.RetryAfter), ResetAfterMS: millis(d.ResetAfter)}
+	p := &KeyPenalty{Level: uint8(d.Debt), Left: d.Remaining, RetryAfterMS: Millis(d.RetryAfter), ResetAfterMS: Millis(d.ResetAfter)}
 	if !d.Allowed {
 		until := d.At.Add(d.RetryAfter).Time()
 		p.Until = &until

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"stint"
 	"stint/facts"
@@ -200,7 +199,7 @@ func (e *explainer) explain(w http.ResponseWriter, r *http.Request) {
 // answerOf returns the answer about a request.
 func answerOf(e *why.Explanation, id func(stint.Key) string) *WhyAnswer {
 	a := &WhyAnswer{
-		Domain: e.Domain, Allowed: e.Passes(), WaitMS: millis(e.Wait),
+		Domain: e.Domain, Allowed: e.Passes(), WaitMS: response.Millis(e.Wait),
 		Limits: []WhyLimit{}, Unmatched: []int{}, Smallest: changesOf(e, e.Smallest),
 	}
 	switch {
@@ -213,7 +212,7 @@ func answerOf(e *why.Explanation, id func(stint.Key) string) *WhyAnswer {
 		a.Reason = e.Reason()
 	}
 	if b := e.Barred; b != nil {
-		a.Barred = &WhyBarred{List: b.Name, Exempt: b.Exempt, Ban: e.Kind, File: b.File, Line: b.Line, EndsMS: millis(e.Ends)}
+		a.Barred = &WhyBarred{List: b.Name, Exempt: b.Exempt, Ban: e.Kind, File: b.File, Line: b.Line, EndsMS: response.Millis(e.Ends)}
 	}
 	for i := range e.Asked {
 		a.Limits = append(a.Limits, limitOf(e, i, id))
@@ -235,7 +234,7 @@ func limitOf(e *why.Explanation, i int, id func(stint.Key) string) WhyLimit {
 		Coordination: stint.Strict.String(), Own: asked.Own, Degraded: asked.Degraded, OnStoreFailure: r.OnStoreFailure.String(),
 		Shadow: r.Shadow, Quota: r.Quota, Allowed: asked.Allowed, Denies: e.Denies(i), Over: asked.Over,
 		Cost: asked.Cost, Before: stateOf(&e.Before[i]), After: stateOf(&asked.Decision),
-		RetryAfterMS: millis(asked.RetryAfter), DelayMS: millis(asked.Delay), Changes: changesOf(e, e.Limits[i]),
+		RetryAfterMS: response.Millis(asked.RetryAfter), DelayMS: response.Millis(asked.Delay), Changes: changesOf(e, e.Limits[i]),
 	}
 	if t := e.Take(i); t != nil {
 		one.Coordination = t.Coordination().String()
@@ -245,7 +244,7 @@ func limitOf(e *why.Explanation, i int, id func(stint.Key) string) WhyLimit {
 	}
 	for k := range e.Candidates {
 		if c := &e.Candidates[k]; c.Of == i && !c.Degraded {
-			one.Candidate = &WhyCandidate{limitjson.LimitOf(c.Rule.Limit), c.Allowed, stateOf(&c.Decision), millis(c.RetryAfter)}
+			one.Candidate = &WhyCandidate{limitjson.LimitOf(c.Rule.Limit), c.Allowed, stateOf(&c.Decision), response.Millis(c.RetryAfter)}
 		}
 	}
 	if d, known := e.Penalty(i); known && !d.Degraded {
@@ -259,7 +258,7 @@ func stateOf(d *stint.Decision) WhyState {
 		return WhyState{}
 	}
 	limit, used, remaining := d.Limit, d.Limit-d.Remaining, d.Remaining
-	return WhyState{Limit: &limit, Used: &used, Remaining: &remaining, ResetAfterMS: millis(d.ResetAfter)}
+	return WhyState{Limit: &limit, Used: &used, Remaining: &remaining, ResetAfterMS: response.Millis(d.ResetAfter)}
 }
 
 func changesOf(e *why.Explanation, changes []why.Change) []WhyChange {
@@ -273,7 +272,7 @@ func changesOf(e *why.Explanation, changes []why.Change) []WhyChange {
 			one.Rule = r.Name
 		}
 		if c.Kind == why.Wait {
-			one.WaitMS = millis(c.After)
+			one.WaitMS = response.Millis(c.After)
 		}
 		if n := c.Numbers; n != (rule.Numbers{}) {
 			one.Override = &WhyNumbers{n.Requests, n.Burst}
@@ -301,14 +300,6 @@ func textOf(c *why.Change, r *rule.Rule, barred *rule.Listed) string {
 		return fmt.Sprintf("%s %v -> %v", c.Kind, c.Before, c.After)
 	}
 	return fmt.Sprintf("%s %d -> %d", c.Kind, c.From, c.To)
-}
-
-// millis returns d in milliseconds, rounded up, and -1 for never.
-func millis(d time.Duration) int64 {
-	if d == stint.Never {
-		return -1
-	}
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
 // foundAnswer is the answer of GET /v1/why.

@@ -2,11 +2,11 @@ package httpapi
 
 import (
 	"strconv"
-	"time"
 
 	"stint"
 	"stint/internal/jsonbody"
 	"stint/limiter"
+	"stint/limiter/response"
 	"stint/rule"
 )
 
@@ -69,11 +69,11 @@ func appendDecision(dst []byte, name string, d *stint.Decision, atMost bool) []b
 	dst = append(dst, `,"remaining":`...)
 	dst = appendUnits(dst, d.Remaining)
 	dst = append(dst, `,"retry_after_ms":`...)
-	dst = strconv.AppendInt(dst, millis(d.RetryAfter), 10)
+	dst = strconv.AppendInt(dst, response.Millis(d.RetryAfter), 10)
 	dst = append(dst, `,"reset_after_ms":`...)
-	dst = strconv.AppendInt(dst, millis(d.ResetAfter), 10)
+	dst = strconv.AppendInt(dst, response.Millis(d.ResetAfter), 10)
 	dst = append(dst, `,"delay_ms":`...)
-	dst = strconv.AppendInt(dst, millis(d.Delay), 10)
+	dst = strconv.AppendInt(dst, response.Millis(d.Delay), 10)
 	dst = append(dst, `,"degraded":`...)
 	dst = strconv.AppendBool(dst, d.Degraded)
 	dst = append(dst, `,"over":`...)
@@ -86,16 +86,4 @@ func appendUnits(dst []byte, n int64) []byte {
 		return append(dst, "null"...)
 	}
 	return strconv.AppendInt(dst, n, 10)
-}
-
-// millis returns d in milliseconds, rounded up, and -1 for never.
-func millis(d time.Duration) int64 {
-	if d == stint.Never {
-		return -1
-	}
-	n := int64(d / time.Millisecond)
-	if d%time.Millisecond > 0 {
-		n++
-	}
-	return n
 }

@@ -86,7 +86,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 func inspectedOf(asked *limiter.Asked, inline *stint.Limit, sources []stint.Decision) inspected {
 	one := inspected{
 		Descriptor:   asked.Descriptor,
-		ResetAfterMS: millis(asked.ResetAfter),
+		ResetAfterMS: response.Millis(asked.ResetAfter),
 		Degraded:     asked.Degraded,
 	}
 	limit := inline

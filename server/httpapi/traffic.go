@@ -11,6 +11,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/limiter"
+	"stint/limiter/response"
 	"stint/server/httpapi/limitjson"
 )
 
@@ -228,13 +229,6 @@ func noDecision(err error) *jsonbody.Fault {
 	if wrong, ok := errors.AsType[*limiter.AtMostError](err); ok {
 		return jsonbody.Bad("at_most", wrong.Error(), "leave out at_most")
 	}
-	f := &jsonbody.Fault{
-		Status: 503, Code: jsonbody.NoDecision,
-		Problem: "the store could not decide",
-		Hint:    "try again, or set on_store_failure in the rule for this case",
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		f.Problem = "the store did not decide in time"
-	}
-	return f
+	problem, hint := response.Undecided(err)
+	return &jsonbody.Fault{Status: 503, Code: jsonbody.NoDecision, Problem: problem, Hint: hint}
 }

@@ -95,7 +95,14 @@ func (c *desk) decide() bool {
 
 // check is STINT.CHECK domain n key value ... [COST c].
 func (c *desk) check(args [][]byte) {
-	if c.one(args) && c.decide() {
+	if c.one(args) {
+		c.answer()
+	}
+}
+
+// answer decides a request of one descriptor, and answers it.
+func (c *desk) answer() {
+	if c.decide() {
 		v := &c.verdict
 		c.out.object(decisionFields)
 		c.decision(c.nameOf(v.Rule), &v.Decision, v.Unmatched, v.Reason())
@@ -108,11 +115,7 @@ func (c *desk) peek(args [][]byte) {
 		return
 	}
 	c.req.Descriptors[0].Cost = 0
-	if c.decide() {
-		v := &c.verdict
-		c.out.object(decisionFields)
-		c.decision(c.nameOf(v.Rule), &v.Decision, v.Unmatched, v.Reason())
-	}
+	c.answer()
 }
 
 // checkMany is STINT.MCHECK domain m n key value ... [COST c] ...: m descriptors that are decided as

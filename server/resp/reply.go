@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/limiter/response"
 )
 
 // reply builds the answers to commands, one after another, in version 2 or 3 of the protocol.
@@ -89,10 +90,4 @@ func (r *reply) units(n int64) {
 }
 
 // millis appends a duration in milliseconds, rounded up, and -1 for never.
-func (r *reply) millis(d time.Duration) {
-	if d == stint.Never {
-		r.number(-1)
-		return
-	}
-	r.number(int64((d + time.Millisecond - 1) / time.Millisecond))
-}
+func (r *reply) millis(d time.Duration) { r.number(response.Millis(d)) }

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"stint"
 	"stint/limiter"
+	"stint/limiter/response"
 )
 
 // cellUsage is what redis-cell answers to a wrong number of arguments.
@@ -283,13 +283,8 @@ func (n *numbers) of(key []byte) *numbered {
 	return n.buckets[id-1].Load()
 }
 
-// noDecision returns the error for a decision that failed. The cause is for logs and metrics only.
+// noDecision returns the error for a decision that failed.
 func noDecision(err error) string {
-	if wrong, ok := errors.AsType[*limiter.AtMostError](err); ok {
-		return "ERR " + wrong.Error()
-	}
-	if strings.Contains(err.Error(), "deadline") {
-		return "ERR the store did not decide in time: try again, or set on_store_failure in the rule for this case"
-	}
-	return "ERR the store could not decide: try again, or set on_store_failure in the rule for this case"
+	problem, hint := response.Undecided(err)
+	return "ERR " + problem + ": " + hint
 }
