@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/facts"
+	"stint/internal/system"
 	"stint/server/access"
 )
 
@@ -111,21 +112,14 @@ func (h *hub) leave(frames chan []byte) {
 
 // run builds a frame in each interval until ctx is done.
 func (h *hub) run(ctx context.Context) {
-	ticker := time.NewTicker(h.every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	system.Every(ctx, h.every, func() {
 		summary := h.facts.Summary(ctx)
 		h.mu.Lock()
+		defer h.mu.Unlock()
 		if ctx.Err() == nil {
 			h.sendLocked(summary)
 		}
-		h.mu.Unlock()
-	}
+	})
 }
 
 // sendLocked gives a frame to all viewers. A viewer that has not taken its last frame gets a newer one with
