@@ -19,6 +19,14 @@ func (a *App) openAccess() error {
 	return err
 }
 
+// accessFile returns the callers of the file; nil if there is none.
+func (a *App) accessFile() func() *access.List {
+	if a.config.AdminAccess == "" {
+		return nil
+	}
+	return a.access.Load
+}
+
 // renewAccess reads the callers of admin again. On an error it logs the error and keeps the old ones.
 func (a *App) renewAccess(why string) error {
 	list, err := a.config.LoadAccess()

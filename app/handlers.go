@@ -42,6 +42,7 @@ func (a *App) adminServer(log *slog.Logger) answerer {
 func (a *App) adminHandler() http.Handler {
 	options := httpapi.AdminOptions{
 		Token:   a.config.AdminToken,
+		Access:  a.accessFile(),
 		Hosts:   a.config.AdminHosts,
 		Status:  a.status,
 		Metrics: a.metrics.Handler(),
@@ -61,9 +62,6 @@ func (a *App) adminHandler() http.Handler {
 	}
 	if a.clients != nil {
 		options.Overrides = a.clients.Overrides
-	}
-	if a.config.AdminAccess != "" {
-		options.Access = a.access.Load
 	}
 	if a.stores.OnNetwork() {
 		options.Leases = a.stores.Leases

@@ -13,13 +13,9 @@ import (
 
 // respServer returns the server of the address for the Redis protocol.
 func (a *App) respServer(log *slog.Logger) answerer {
-	options := resp.Options{Token: a.config.RESPToken, Version: Version(), Log: log, Together: a.stores.OnNetwork()}
-	if a.config.AdminToken != "" {
-		one := access.Single(a.config.AdminToken)
-		options.Lists = append(options.Lists, func() *access.List { return one })
-	}
-	if a.config.AdminAccess != "" {
-		options.Lists = append(options.Lists, a.access.Load)
+	options := resp.Options{
+		Token: a.config.RESPToken, Lists: access.Lists(a.config.AdminToken, a.accessFile()),
+		Together: a.stores.OnNetwork(), Version: Version(), Log: log,
 	}
 	if a.records != nil {
 		options.OnReset = a.noteReset

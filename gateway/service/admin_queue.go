@@ -83,11 +83,10 @@ func (a *App) guard() *access.Guard {
 		log.Error("the queue refuses operators: their tokens cannot be read", "error", err)
 		list = new(access.List) // of nobody
 	}
-	if config.AdminToken != "" {
-		g.Lists = append(g.Lists, func() *access.List { return access.Single(config.AdminToken) })
-	}
+	var file func() *access.List
 	if list != nil {
-		g.Lists = append(g.Lists, func() *access.List { return list })
+		file = func() *access.List { return list }
 	}
+	g.Lists = access.Lists(config.AdminToken, file)
 	return g
 }

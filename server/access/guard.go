@@ -17,6 +17,19 @@ func Single(token string) *List {
 	return &List{tokens: map[[sha256.Size]byte]Caller{sha256.Sum256([]byte(token)): {"admin-token", Write}}}
 }
 
+// Lists returns the lists of callers of a configuration: the one of Single, if there is a token, and that
+// of a file, if there is one.
+func Lists(token string, file func() *List) (all []func() *List) {
+	if token != "" {
+		one := Single(token)
+		all = append(all, func() *List { return one })
+	}
+	if file != nil {
+		all = append(all, file)
+	}
+	return all
+}
+
 // Guard lets calls pass whose callers have a role. Its fields must not be changed after the first
 // call; then it is safe for concurrent use.
 type Guard struct {

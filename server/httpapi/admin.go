@@ -151,13 +151,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	}
 	a.refused = logging.MisuseLog{Log: options.Log, Event: "admin call refused"}
 	a.guard.Refused = &a.refused
-	if options.Token != "" {
-		one := access.Single(options.Token)
-		a.guard.Lists = append(a.guard.Lists, func() *access.List { return one })
-	}
-	if options.Access != nil {
-		a.guard.Lists = append(a.guard.Lists, options.Access)
-	}
+	a.guard.Lists = access.Lists(options.Token, options.Access)
 	mux := http.NewServeMux()
 	a.route(mux, "GET", "/healthz", a.health)
 	a.route(mux, "GET", "/readyz", a.ready)
