@@ -18,14 +18,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidwall/redcon"
 
-	"stint/bench/leash"
+	"stint/bench/contest"
 )
 
 // The processors: the servers share one, because only one of them works at a time.
@@ -118,7 +117,7 @@ func contenders(ctx context.Context, dir string) (list []*contender, stop func()
 	start := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", serverProcessor}, args...)...) //nolint:gosec // our own arguments
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-		leash.Put(cmd)
+		contest.Leash(cmd)
 		if err := cmd.Start(); err != nil {
 			return err
 		}
@@ -136,7 +135,12 @@ func contenders(ctx context.Context, dir string) (list []*contender, stop func()
 	if err != nil {
 		return nil, stop, err
 	}
-	redis, ping, ours := free(), free(), free()
+	redis, errRedis := contest.Free()
+	ping, errPing := contest.Free()
+	ours, errOurs := contest.Free()
+	if err := errors.Join(errRedis, errPing, errOurs); err != nil {
+		return nil, stop, err
+	}
 	_, redisPort, _ := net.SplitHostPort(redis)
 	err = errors.Join(
 		start("redis-server", "--port", redisPort, "--bind", "127.0.0.1", "--save", "", "--dir", dir),
@@ -166,16 +170,6 @@ func contenders(ctx context.Context, dir string) (list []*contender, stop func()
 	add("stint CL.THROTTLE, denied", ours, "CL.THROTTLE", "denied", "0", "1", "86400")
 	add("stint STINT.CHECK, 10,000 keys", ours, "STINT.CHECK", "bench", "1", "user", key)
 	return list, stop, nil
-}
-
-// free returns an address on loopback that is free.
-func free() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err) // a machine without a free port cannot measure
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // wait waits until a server listens.
@@ -233,22 +227,8 @@ func show(list []*contender) {
 	for _, c := range list {
 		fmt.Printf("%-32s", c.name)
 		for _, p := range pipelines {
-			fmt.Printf("  %6.0f (%5.2f)  %7.2f  %7.2f", median(c.rate[p])/1000, median(c.p99[p]), ratio(c.rate[p], incr.rate[p]), ratio(c.rate[p], ping.rate[p]))
+			fmt.Printf("  %6.0f (%5.2f)  %7.2f  %7.2f", contest.Median(c.rate[p])/1000, contest.Median(c.p99[p]), contest.Ratio(c.rate[p], incr.rate[p]), contest.Ratio(c.rate[p], ping.rate[p]))
 		}
 		fmt.Println()
 	}
-}
-
-// ratio returns the median of the ratios of the rounds.
-func ratio(a, b []float64) float64 {
-	all := make([]float64, len(a))
-	for i := range a {
-		all[i] = a[i] / b[i]
-	}
-	return median(all)
-}
-
-func median(list []float64) float64 {
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[len(sorted)/2]
 }

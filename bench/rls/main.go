@@ -10,7 +10,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -18,8 +17,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
+
+	"stint/bench/contest"
 )
 
 // settings are the parameters of the measurement.
@@ -136,11 +136,11 @@ func (c *contender) measure(ctx context.Context, s settings) error {
 func print(list []*contender, s settings) {
 	fmt.Println("| | decisions/s | of the constant | us of processor | of the constant |\n|---|---|---|---|---|")
 	for _, c := range list {
-		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f |\n", c.name, median(c.rate), ratio(c.rate, list[0].rate), median(c.cpu), ratio(c.cpu, list[0].cpu))
+		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f |\n", c.name, contest.Median(c.rate), contest.Ratio(c.rate, list[0].rate), contest.Median(c.cpu), contest.Ratio(c.cpu, list[0].cpu))
 	}
 	one, ten := list[2], list[3]
 	fmt.Printf("\nOne descriptor: %.2f of the decisions of the constant (asked: 0.85). Ten: %.2f times the processor time of one, %.2f times by decisions (asked: at most 2).\n",
-		ratio(one.rate, list[0].rate), ratio(ten.cpu, one.cpu), ratio(one.rate, ten.rate))
+		contest.Ratio(one.rate, list[0].rate), contest.Ratio(ten.cpu, one.cpu), contest.Ratio(one.rate, ten.rate))
 	fmt.Printf("h2load -c %d -m %d, %d rounds of %v, %s, %d processors.\n", s.connections, s.streams, s.rounds, s.time, runtime.Version(), runtime.NumCPU())
 }
 
@@ -159,18 +159,4 @@ func profile(ctx context.Context, s settings, list []*contender) error {
 		return err
 	}
 	return fetch.Wait()
-}
-
-func median[T cmp.Ordered](values []T) T {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
-}
-
-// ratio is the median of the ratios of each round.
-func ratio(values, others []float64) float64 {
-	ratios := make([]float64, len(values))
-	for i := range values {
-		ratios[i] = values[i] / others[i]
-	}
-	return median(ratios)
 }

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
-	"stint/bench/leash"
+	"stint/bench/contest"
 )
 
 // The processors: the servers share one, because only one of them works at a time, and the load
@@ -107,7 +107,7 @@ func startServers(ctx context.Context, dir string) ([]*server, error) {
 	}
 	var addresses [3]string
 	for i := range addresses {
-		if addresses[i], err = free(); err != nil {
+		if addresses[i], err = contest.Free(); err != nil {
 			return nil, err
 		}
 	}
@@ -137,17 +137,8 @@ func stopServers(list []*server) {
 func start(ctx context.Context, program string, args ...string) (*server, error) {
 	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", serverProcessor, program}, args...)...)
 	cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
-	leash.Put(cmd)
+	contest.Leash(cmd)
 	return &server{cmd: cmd}, cmd.Start()
-}
-
-// free returns an address that is not in use now.
-func free() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // try sends one request, waits until the server is ready, and returns what is wrong with the
