@@ -35,6 +35,7 @@ var known = []string{
 	"gossip", "gossip-join", "gossip-key-file", "gossip-alone",
 	"admin-token", "admin-token-file", "admin-access", "admin-host",
 	"trusted-proxies", "degraded-header",
+	"facts-off", "node", "denials", "denials-every", "denials-per-second", "denials-for", "denials-size",
 	"otlp", "otlp-traces", "otlp-sample", "otlp-interval",
 }
 
