@@ -274,6 +274,35 @@ func TestHistoryClockBack(t *testing.T) {
 	}
 }
 
+// A clock that ran ahead for a while, within one piece of the stored history, costs only what was counted meanwhile.
+func TestHistoryClockAhead(t *testing.T) {
+	w := newWorld(t, threeRules, Options{})
+	minute := func(n int) {
+		for range n {
+			w.ask(1, "user", "42")
+			w.now = w.now.Add(time.Minute)
+			w.facts.Flush()
+		}
+	}
+	minute(5)
+	w.now = w.now.Add(35 * time.Minute)
+	minute(2)
+	w.now = w.now.Add(-37 * time.Minute)
+	minute(20)
+	for _, step := range []time.Duration{Minute, TenMinutes} {
+		sum := uint64(0)
+		for _, p := range w.facts.History(Of{}, step).Points {
+			sum += p.Allowed
+			if p.At.After(w.now) {
+				t.Errorf("%v has %v, and it is %v", step, p.At, w.now)
+			}
+		}
+		if sum < 23 {
+			t.Errorf("%v has %d of 27 requests, of which at most 4 were in the future", step, sum)
+		}
+	}
+}
+
 // A steady client at half of its limit, one that is denied, and one that comes in bursts are measured as they are.
 func TestPeaks(t *testing.T) {
 	const rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {per: 1m, requests: 60}\n"

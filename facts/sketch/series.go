@@ -27,12 +27,17 @@ type Chunk struct {
 	Data  []byte    `json:"data"`
 }
 
-// Append adds a step, and removes the chunks that are too old, or later than it because the clock was
-// set back. The last step of all is added to, since a restart divides a minute; an earlier one is dropped. A step
+// Append adds a step, and removes chunks that are too old, and all steps that are later than it because the
+// clock was set back. The last step is added to, since a restart divides a minute. A step
 // without counts is not stored: what is missing reads as 0.
 func (s *Series) Append(at time.Time, step, keep time.Duration, n Numbers) {
 	length := step * chunkSteps
 	s.Chunks = slices.DeleteFunc(s.Chunks, func(c Chunk) bool { return at.Sub(c.Start) >= keep+length || c.Start.After(at) })
+	if last := len(s.Chunks) - 1; last >= 0 {
+		for c := &s.Chunks[last]; c.Steps > 0 && at.Before(c.Start.Add(time.Duration(c.Steps-1)*step)); {
+			c.cutLast()
+		}
+	}
 	if n == (Numbers{}) {
 		return
 	}
@@ -45,10 +50,7 @@ func (s *Series) Append(at time.Time, step, keep time.Duration, n Numbers) {
 	}
 	c := &s.Chunks[len(s.Chunks)-1]
 	place := int(at.Sub(c.Start) / step)
-	switch {
-	case place < c.Steps-1:
-		return
-	case place == c.Steps-1:
+	if place == c.Steps-1 {
 		n.add(c.cutLast())
 	}
 	for ; c.Steps < place; c.Steps++ {
