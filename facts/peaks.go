@@ -139,7 +139,7 @@ func (p *peaks) observe(e *event, most int) {
 		t.start, t.length = start, length
 	}
 	t.minute.Advance(int64(e.at))
-	if e.at-t.last >= burstGap {
+	if e.at-t.last >= burstGap || t.last-e.at >= burstGap { // the clock may be set back
 		t.burst, t.burstBefore = e.at, t.minute.Last(int64(e.at))
 	}
 	t.asked += weight
@@ -155,7 +155,7 @@ func (p *peaks) observe(e *event, most int) {
 			p.now.Passed++
 		}
 	}
-	t.last, t.lastDenied = max(t.last, e.at), 0
+	t.last, t.lastDenied = e.at, 0
 	if !e.allowed {
 		t.lastDenied = e.at
 	}
@@ -178,12 +178,12 @@ func (p *peaks) observeDenial(t *tracked, e *event, spec *stint.Spec) {
 }
 
 // startOf returns the start of the period of a request. A fixed window says when it ends; for others
-// a period begins with the first request after the one before.
+// a period begins with the first request after the one before, or after the clock was set back.
 func startOf(e *event, spec *stint.Spec, length stint.Instant, t *tracked) stint.Instant {
 	if spec.Algorithm == stint.FixedWindow && !spec.FromFirst {
 		return e.at - e.at%max(length, 1)
 	}
-	if t.start > 0 && t.length == length && e.at < t.start+length {
+	if t.start > 0 && t.length == length && e.at < t.start+length && e.at > t.start-burstGap {
 		return t.start
 	}
 	return e.at

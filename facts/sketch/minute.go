@@ -12,10 +12,11 @@ type Minute struct {
 	units [2]uint64
 }
 
-// Advance moves on to a time. An earlier one changes nothing.
+// Advance moves on to a time. One in the minute before changes nothing; an earlier one, after the clock was set
+// back, begins anew.
 func (m *Minute) Advance(at int64) {
 	switch minute := at / minuteLong; {
-	case minute <= m.at:
+	case minute == m.at || minute == m.at-1:
 	case minute == m.at+1:
 		m.at, m.units = minute, [2]uint64{0, m.units[0]}
 	default:

@@ -9,7 +9,7 @@ func TestMinute(t *testing.T) {
 		at   int64 // in quarters of a minute
 		add  uint64
 		want float64
-	}{{40, 8, 8}, {42, 0, 8}, {44, 0, 8}, {45, 4, 10}, {47, 0, 6}, {46, 0, 8}, {48, 0, 4}, {60, 1, 1}, {59, 0, 1}} {
+	}{{40, 8, 8}, {42, 0, 8}, {44, 0, 8}, {45, 4, 10}, {47, 0, 6}, {46, 0, 8}, {48, 0, 4}, {60, 1, 1}, {59, 0, 1}, {20, 3, 3}, {24, 0, 3}} {
 		at := step.at * minuteLong / 4
 		m.Advance(at)
 		m.Add(step.add)
