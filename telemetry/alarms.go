@@ -416,9 +416,13 @@ func (t *tally) sum(now time.Time) (n uint64) {
 
 // follow empties the minutes that have left the window.
 func (t *tally) follow(now time.Time) {
-	at := max(now.Unix()/60, t.at) // a clock that was set back stays in the last minute
-	for m := max(t.at+1, at-int64(len(t.minutes))+1); m <= at; m++ {
-		t.minutes[m%int64(len(t.minutes))] = 0
+	at, long := now.Unix()/60, int64(len(t.minutes))
+	if at <= t.at-long {
+		*t = tally{at: at} // the clock was set back, so that what was counted has no place
+	}
+	at = max(at, t.at) // set back by less it stays in the last minute
+	for m := max(t.at+1, at-long+1); m <= at; m++ {
+		t.minutes[m%long] = 0
 	}
 	t.at = at
 }

@@ -150,6 +150,21 @@ func TestAlarmsOfNow(t *testing.T) {
 	w.active("unmatched_rule|total for 24 hours")
 }
 
+// A clock that was an hour ahead for a while does not keep alarms alive for an hour.
+func TestAlarmsClockBack(t *testing.T) {
+	w := watch(t)
+	w.now = w.now.Add(time.Hour)
+	w.Unknown("nowhere", "")
+	w.after(time.Minute, 1, 3, allRules...)
+	w.active("unknown_domain|nowhere")
+	w.now = w.now.Add(-time.Hour)
+	w.Unknown("nowhere", "")
+	w.after(time.Minute, 1, 3, allRules...)
+	w.active("unknown_domain 1|nowhere")
+	w.after(alarmWindow+time.Minute, 1, 3, allRules...)
+	w.active()
+}
+
 // TestAlarmEvicted fires when keys over their limit were evicted, and names the rule with most keys.
 func TestAlarmEvicted(t *testing.T) {
 	w := watch(t)
