@@ -51,7 +51,7 @@ type ruleFacts struct {
 	largest     float64   // see largestLocked
 	largestAt   time.Time // when it was computed
 	largestOf   uint64    // requests until then
-	history     history
+	history     sketch.History
 	recorded    Counts // those that the history has
 }
 

@@ -7,41 +7,8 @@ import (
 	"stint/facts/sketch"
 )
 
-const (
-	// minutesKept and tensKept are how long the two histories are kept.
-	minutesKept = 24 * time.Hour
-	tensKept    = 7 * 24 * time.Hour
-)
-
-// history is the history of one rule.
-type history struct {
-	minutes sketch.Series
-	tens    sketch.Series
-	ten     Counts // of the ten minutes that are not over
-	tenAt   time.Time
-}
-
-// record adds the counts of a minute.
-func (h *history) record(minute time.Time, c Counts) {
-	h.minutes.Append(minute, Minute, minutesKept, c.numbers())
-	ten := minute.Truncate(TenMinutes)
-	if !ten.Equal(h.tenAt) {
-		h.endTen()
-		h.tenAt = ten
-	}
-	h.ten.add(&c)
-}
-
-// endTen adds the last ten minutes to the history.
-func (h *history) endTen() {
-	if !h.tenAt.IsZero() {
-		h.tens.Append(h.tenAt, TenMinutes, tensKept, h.ten.numbers())
-	}
-	h.ten, h.tenAt = Counts{}, time.Time{}
-}
-
 // numbers returns the counts as they are stored, and countsFrom reads them.
-func (c *Counts) numbers() sketch.Numbers {
+func (c Counts) numbers() sketch.Numbers {
 	return sketch.Numbers{c.Allowed, c.Denied, c.Over, c.Degraded, c.Looks}
 }
 
@@ -59,7 +26,7 @@ func (f *Facts) recordLocked(minute time.Time) {
 // recordLocked adds what was counted since the last time to the history of the rule.
 func (r *ruleFacts) recordLocked(minute time.Time, counted func(domain, rule string) Counts) {
 	counts := r.countsLocked(counted)
-	r.history.record(minute, counts.minus(r.recorded))
+	r.history.Record(minute, counts.minus(r.recorded).numbers())
 	r.recorded = counts
 }
 
@@ -69,9 +36,9 @@ func (f *Facts) History(of Of, step time.Duration) History {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := History{Domain: of.Domain, Rule: of.Rule, Step: step, Points: []Point{}, Marks: []Mark{}}
-	keep := minutesKept
+	keep := sketch.MinutesKept
 	if step != Minute {
-		h.Step, keep = TenMinutes, tensKept
+		h.Step, keep = TenMinutes, sketch.TensKept
 	}
 	from := f.now().Add(-keep).Truncate(h.Step)
 	at := map[int64]Counts{}
@@ -81,12 +48,7 @@ func (f *Facts) History(of Of, step time.Duration) History {
 			sum.add(&more)
 			at[from.Unix()] = sum
 		}
-		if h.Step == Minute {
-			r.history.minutes.Each(from, Minute, add)
-		} else {
-			r.history.tens.Each(from, TenMinutes, add)
-			add(r.history.tenAt, r.history.ten.numbers())
-		}
+		r.history.Each(from, h.Step != Minute, add)
 		now := r.countsLocked(f.counted).minus(r.recorded)
 		add(f.minute.Truncate(h.Step), now.numbers())
 	}

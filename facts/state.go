@@ -94,7 +94,7 @@ func (r *ruleFacts) stateLocked(counted func(domain, rule string) Counts) stateR
 	return stateRule{
 		Domain: r.name.domain, Name: r.name.name, Catalog: r.rule.Load() == nil,
 		Counts: r.countsLocked(counted), First: r.first, Last: r.last, Since: r.since, Limit: r.peaks.limit, Peaks: peaks,
-		Minutes: r.history.minutes.Chunks, Tens: r.history.tens.Chunks, Ten: r.history.ten, TenAt: r.history.tenAt,
+		Minutes: r.history.Minutes.Chunks, Tens: r.history.Tens.Chunks, Ten: countsFrom(r.history.Ten), TenAt: r.history.TenAt,
 		Tried: r.tried.Load().state(),
 	}
 }
@@ -122,11 +122,8 @@ func (f *Facts) load() error {
 		}
 		r.asked = one.Allowed + one.Denied + one.Looks
 		r.peaks.limit, r.peaks.before = one.Limit, one.Peaks
-		r.history = history{minutes: sketch.Series{Chunks: one.Minutes}, tens: sketch.Series{Chunks: one.Tens}, ten: one.Ten, tenAt: one.TenAt}
-		if err = r.history.minutes.Check(Minute); err == nil {
-			err = r.history.tens.Check(TenMinutes)
-		}
-		if err == nil && one.Tried != nil {
+		r.history = sketch.History{Minutes: sketch.Series{Chunks: one.Minutes}, Tens: sketch.Series{Chunks: one.Tens}, Ten: one.Ten.numbers(), TenAt: one.TenAt}
+		if err = r.history.Check(); err == nil && one.Tried != nil {
 			err = r.restore(one.Tried, s.Print == f.print)
 		}
 		if err != nil {

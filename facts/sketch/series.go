@@ -51,7 +51,8 @@ func (s *Series) Append(at time.Time, step, keep time.Duration, n Numbers) {
 	c := &s.Chunks[len(s.Chunks)-1]
 	place := int(at.Sub(c.Start) / step)
 	if place == c.Steps-1 {
-		n.add(c.cutLast())
+		last := c.cutLast()
+		n.add(&last)
 	}
 	for ; c.Steps < place; c.Steps++ {
 		c.Data = append(c.Data, 0)
@@ -93,7 +94,7 @@ func (s *Series) Each(from time.Time, step time.Duration, do func(at time.Time, 
 }
 
 // add adds counts.
-func (n *Numbers) add(more Numbers) {
+func (n *Numbers) add(more *Numbers) {
 	for i := range n {
 		n[i] += more[i]
 	}
