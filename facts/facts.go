@@ -196,7 +196,7 @@ func (f *Facts) Reloaded(table *rule.Table, first bool) {
 		if b.byName[name] == nil {
 			r.recordLocked(f.minute, f.counted) // nobody does while the rule is away
 			r.since = time.Time{}
-			f.retireLocked(r)
+			f.retired[name] = r
 		}
 	}
 	for name, r := range b.byName {
@@ -207,6 +207,12 @@ func (f *Facts) Reloaded(table *rule.Table, first bool) {
 		if limit := numbers(r.rule.Load().Limit); r.peaks.limit != limit {
 			r.peaks = peaks{limit: limit} // shares of other numbers say nothing about these
 		}
+	}
+	for name := range f.retired {
+		if first || len(f.retired) <= maxRetired {
+			break // at the start those of the state file wait for their rules
+		}
+		delete(f.retired, name)
 	}
 	if !first && table != nil {
 		f.markLocked("reload", "rules "+table.Hash())
@@ -219,14 +225,8 @@ func numbers(l *stint.Limit) string {
 	return fmt.Sprintf("%s %d per %s %s burst %d", s.Algorithm, s.Requests, s.Per, s.Calendar, s.Burst)
 }
 
-// maxRetired is the most rules without a table whose facts are kept, in case they return.
+// maxRetired is the most rules without a table whose facts are kept after a reload, in case they return.
 const maxRetired = 1000
-
-func (f *Facts) retireLocked(r *ruleFacts) {
-	if len(f.retired) < maxRetired {
-		f.retired[r.name] = r
-	}
-}
 
 // maxMarks is the most marks that are kept.
 const maxMarks = 1000

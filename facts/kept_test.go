@@ -69,6 +69,39 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// All rules of a large table get their facts back, and a reload drops most of those that it removes.
+func TestRestartOfManyRules(t *testing.T) {
+	var yaml strings.Builder
+	yaml.WriteString("domain: api\ndescriptors:\n")
+	for i := range 3 * maxRetired {
+		fmt.Fprintf(&yaml, "  - {key: k%d, rate_limit: {requests: 5, per: 1m}}\n", i)
+	}
+	o := Options{State: filepath.Join(t.TempDir(), "facts")}
+	w := newWorld(t, yaml.String(), o)
+	for i := range 3 * maxRetired {
+		w.ask(1, fmt.Sprintf("k%d", i), "42")
+	}
+	counted := func() (n int) {
+		for _, r := range w.facts.Summary(context.Background()).Rules {
+			n += int(r.Allowed)
+		}
+		return n
+	}
+	for range 2 {
+		if err := w.facts.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if w = newWorld(t, yaml.String(), o); counted() != 3*maxRetired {
+			t.Fatalf("%d of %d counts after a restart", counted(), 3*maxRetired)
+		}
+	}
+	w.facts.Reloaded(table(t, threeRules), false)
+	w.facts.Reloaded(table(t, yaml.String()), false)
+	if counted() != maxRetired {
+		t.Errorf("%d counts of rules that were away, want %d", counted(), maxRetired)
+	}
+}
+
 // The history has all of a minute that restarts divided.
 func TestRestartWithinAMinute(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.facts")

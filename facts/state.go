@@ -132,7 +132,7 @@ func (f *Facts) load() error {
 		if one.Catalog && one.Name == CatalogRule {
 			catalogs[one.Domain] = r
 		} else {
-			f.retireLocked(r)
+			f.retired[r.name] = r
 		}
 	}
 	f.since, f.marks = s.Since, s.Marks
