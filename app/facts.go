@@ -166,5 +166,5 @@ func (k *knowledge) handler(table func() *rule.Table) http.Handler {
 	if k == nil {
 		return http.HandlerFunc(factsapi.Off)
 	}
-	return factsapi.New(factsapi.Options{Facts: k.Facts, Table: table, Done: k.ended})
+	return factsapi.New(factsapi.Options{Facts: k.Facts, Counts: k.Counts, Table: table, Done: k.ended})
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -245,8 +246,16 @@ func TestNodes(t *testing.T) {
 	if r.Keys < 145 || r.Keys > 155 {
 		t.Errorf("%d keys, want 150", r.Keys)
 	}
-	if s := a.facts.Summary(context.Background()); len(s.Nodes) != 3 || s.Nodes[0].Name != "a" {
+	s := a.facts.Summary(context.Background())
+	if len(s.Nodes) != 3 || s.Nodes[0].Name != "a" {
 		t.Errorf("%+v", s.Nodes)
+	}
+	counts := a.facts.Counts(context.Background())
+	for i := range s.Rules { // Counts has the same but for keys and peaks
+		s.Rules[i].Keys, s.Rules[i].Peaks = 0, Peaks{}
+	}
+	if !reflect.DeepEqual(counts, s) {
+		t.Errorf("counts %+v\nof %+v", counts, s)
 	}
 	top := a.facts.Top(context.Background(), Of{}, ByDenied, 5)
 	if len(top) != 1 || top[0].Denied != 9 || top[0].Allowed != 10 || !slices.Equal(top[0].Nodes, []string{"a", "b"}) {

@@ -66,8 +66,15 @@ type others struct {
 	failed  bool
 }
 
-// reportLocked returns the summary of this node. keys says whether it has lists of keys.
-func (f *Facts) reportLocked(keys bool) report {
+// What a report has beside the counts of rules.
+const (
+	onlyCounts = iota
+	withPeaks  // and how many keys there are
+	withKeys   // and the lists of keys
+)
+
+// reportLocked returns the summary of this node.
+func (f *Facts) reportLocked(with int) report {
 	now := f.now()
 	rep := report{Print: f.print, At: now, Since: f.since, Rules: []reportRule{}}
 	if f.options.Read != nil {
@@ -85,25 +92,21 @@ func (f *Facts) reportLocked(keys bool) report {
 		if of := r.rule.Load(); of != nil {
 			one.Shadow = of.Shadow
 		}
-		if one.Counts != (Counts{}) {
+		if one.Counts != (Counts{}) && with >= withPeaks {
 			one.Seen, one.Largest, one.Peaks = r.seenLocked(), r.largestLocked(now, one.Counts.Allowed+one.Counts.Denied), r.peaks.current()
 			one.Peaks.add(&r.peaks.before)
 		}
 		for kind := range one.Top {
-			for _, k := range r.topLocked(kind, n*asOne(keys)) {
+			if with < withKeys {
+				break
+			}
+			for _, k := range r.topLocked(kind, n) {
 				one.Top[kind] = append(one.Top[kind], f.showLocked(r, k))
 			}
 		}
 		rep.Rules = append(rep.Rules, one)
 	}
 	return rep
-}
-
-func asOne(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }
 
 // seenLocked returns the registers of the keys of both generations; nil: there were none.
@@ -127,7 +130,7 @@ func (r *ruleFacts) seenLocked() []byte {
 func (f *Facts) publish(ctx context.Context) {
 	f.Flush()
 	f.mu.Lock()
-	rep := f.reportLocked(true)
+	rep := f.reportLocked(withKeys)
 	f.mu.Unlock()
 	data, err := rep.encode()
 	if err == nil {
@@ -211,17 +214,22 @@ func (f *Facts) otherReports(ctx context.Context) []report {
 }
 
 // Summary returns what all nodes know. Nodes whose summary could not be read are missing.
-func (f *Facts) Summary(ctx context.Context) Summary {
+func (f *Facts) Summary(ctx context.Context) Summary { return f.summary(ctx, withPeaks) }
+
+// Counts returns a Summary without Keys and Peaks of the rules, which costs much less.
+func (f *Facts) Counts(ctx context.Context) Summary { return f.summary(ctx, onlyCounts) }
+
+func (f *Facts) summary(ctx context.Context, with int) Summary {
 	reports := f.otherReports(ctx)
 	f.Flush()
 	f.mu.Lock()
-	own := f.reportLocked(false)
+	own := f.reportLocked(with)
 	f.mu.Unlock()
-	return merge(own, reports)
+	return merge(own, reports, with)
 }
 
 // merge returns the summary of a node and of others.
-func merge(own report, others []report) Summary {
+func merge(own report, others []report, with int) Summary {
 	s := Summary{At: own.At, Since: own.Since, Nodes: []Node{own.Node}, Rules: []Rule{}}
 	merged := map[ruleName]*mergedRule{}
 	var order []*mergedRule
@@ -241,11 +249,16 @@ func merge(own report, others []report) Summary {
 				merged[name] = m
 				order = append(order, m)
 			}
-			m.add(one, rep.Print == own.Print)
+			if m.count(one); with >= withPeaks {
+				m.add(one, rep.Print == own.Print)
+			}
 		}
 	}
 	for _, m := range order {
-		s.Rules = append(s.Rules, m.result())
+		if with >= withPeaks {
+			m.conclude()
+		}
+		s.Rules = append(s.Rules, m.Rule)
 	}
 	return s
 }
@@ -259,8 +272,8 @@ type mergedRule struct {
 	requests float64
 }
 
-// add adds what a node knows. comparable says whether the hashes of keys are of the same secret.
-func (m *mergedRule) add(one *reportRule, comparable bool) {
+// count adds the counts of a node.
+func (m *mergedRule) count(one *reportRule) {
 	m.Counts.add(&one.Counts)
 	m.addCandidate(one.Candidate)
 	if m.First.IsZero() || !one.First.IsZero() && one.First.Before(m.First) {
@@ -272,6 +285,10 @@ func (m *mergedRule) add(one *reportRule, comparable bool) {
 	if m.Since.IsZero() || one.Since.Before(m.Since) {
 		m.Since = one.Since
 	}
+}
+
+// add adds keys and peaks of a node. comparable says whether the hashes of keys are of the same secret.
+func (m *mergedRule) add(one *reportRule, comparable bool) {
 	var seen sketch.Distinct
 	if one.Seen != nil && seen.UnmarshalBinary(one.Seen) == nil {
 		if comparable {
@@ -286,13 +303,13 @@ func (m *mergedRule) add(one *reportRule, comparable bool) {
 	m.requests += requests
 }
 
-func (m *mergedRule) result() Rule {
+// conclude sets what is computed from the sums.
+func (m *mergedRule) conclude() {
 	m.Keys = max(m.Keys, m.seen.Estimate())
 	m.Peaks = m.peaks.shown()
 	if m.requests > 0 {
 		m.Peaks.Largest = m.largest / m.requests
 	}
-	return m.Rule
 }
 
 // add adds other counts.

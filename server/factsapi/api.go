@@ -36,6 +36,9 @@ type Options struct {
 	// Facts are served. It must not be nil.
 	Facts facts.Reader
 
+	// Counts returns a summary of which /v1/live shows the nodes and the counts of the rules. Nil: Facts.Summary.
+	Counts func(context.Context) facts.Summary
+
 	// Table returns the rules in force, which advice is about. It must not be nil.
 	Table func() *rule.Table
 

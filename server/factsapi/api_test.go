@@ -183,6 +183,20 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// A stream asks only for counts where the facts have these alone.
+func TestLiveCounts(t *testing.T) {
+	f, done := &fake{}, make(chan struct{})
+	s := httptest.NewServer(New(Options{Facts: struct{ facts.Reader }{}, Counts: f.Summary, Every: time.Millisecond, Done: done}))
+	defer s.Close()
+	defer close(done)
+	v := watch(t, s.URL+"/v1/live")
+	for range 3 {
+		if frame, ok := v.next(); !ok || frame.Rules[0].Allowed == 0 {
+			t.Fatalf("frame %+v", frame)
+		}
+	}
+}
+
 // Nothing is built without a viewer.
 func TestLiveStops(t *testing.T) {
 	f := &fake{}

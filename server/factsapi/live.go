@@ -35,7 +35,7 @@ const writeTime = 10 * time.Second
 
 // hub builds frames while there are viewers, each frame once for all of them.
 type hub struct {
-	facts facts.Reader
+	facts func(context.Context) facts.Summary
 	every time.Duration
 	done  <-chan struct{}
 
@@ -46,7 +46,10 @@ type hub struct {
 }
 
 func newHub(o Options) *hub {
-	return &hub{facts: o.Facts, every: o.Every, done: o.Done, viewers: map[chan []byte]bool{}}
+	if o.Counts == nil {
+		o.Counts = o.Facts.Summary
+	}
+	return &hub{facts: o.Counts, every: o.Every, done: o.Done, viewers: map[chan []byte]bool{}}
 }
 
 // serve streams frames until the client leaves, or its guard does not know it any more.
@@ -62,7 +65,7 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	frames := h.join()
 	defer h.leave(frames)
-	next := event(frameOf(h.facts.Summary(r.Context()), nil))
+	next := event(frameOf(h.facts(r.Context()), nil))
 	for {
 		// An error means that the connection has no deadline.
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
@@ -113,7 +116,7 @@ func (h *hub) leave(frames chan []byte) {
 // run builds a frame in each interval until ctx is done.
 func (h *hub) run(ctx context.Context) {
 	system.Every(ctx, h.every, func() {
-		summary := h.facts.Summary(ctx)
+		summary := h.facts(ctx)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if ctx.Err() == nil {
