@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -260,6 +261,25 @@ func TestNodes(t *testing.T) {
 	top := a.facts.Top(context.Background(), Of{}, ByDenied, 5)
 	if len(top) != 1 || top[0].Denied != 9 || top[0].Allowed != 10 || !slices.Equal(top[0].Nodes, []string{"a", "b"}) {
 		t.Errorf("%+v", top)
+	}
+}
+
+// Peaks of a node that still has other numbers are not those of the limit; its counts are added.
+func TestNodesOfOtherLimits(t *testing.T) {
+	var e exchange
+	a := newWorld(t, strings.ReplaceAll(threeRules, "requests: 5", "requests: 50"), Options{Node: "a", Exchange: &e})
+	b := newWorld(t, threeRules, Options{Node: "b", Exchange: &e})
+	for _, w := range []*world{a, b} {
+		for range 10 {
+			w.ask(1, "user", "42")
+		}
+		w.facts.Flush()
+		w.now = w.now.Add(generation)
+		w.facts.Flush() // ends the period
+	}
+	b.facts.publish(context.Background())
+	if r := a.rule("api/user"); r.Allowed != 15 || r.Denied != 5 || r.Peaks.Sampled != 1 || r.Peaks.DeniedKeys != 0 || r.Peaks.P99 > 0.3 {
+		t.Errorf("%+v", r)
 	}
 }
 

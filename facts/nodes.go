@@ -52,6 +52,7 @@ type reportRule struct {
 	Since     time.Time           `json:"since"`
 	Seen      []byte              `json:"seen,omitempty"` // registers of the keys of both generations
 	Largest   float64             `json:"largest"`
+	Limit     string              `json:"limit"` // whose peaks these are
 	Peaks     measured            `json:"peaks"`
 	Top       [sketch.Kinds][]Key `json:"top"`
 	Published int                 `json:"published"` // the most keys of a list
@@ -87,7 +88,7 @@ func (f *Facts) reportLocked(with int) report {
 	for _, r := range rules {
 		one := reportRule{
 			Domain: r.name.domain, Name: r.name.name, Counts: r.countsLocked(f.counted),
-			First: r.first, Last: r.last, Since: r.since, Published: n, Candidate: r.candidate(),
+			First: r.first, Last: r.last, Since: r.since, Limit: r.peaks.limit, Published: n, Candidate: r.candidate(),
 		}
 		if of := r.rule.Load(); of != nil {
 			one.Shadow = of.Shadow
@@ -245,7 +246,7 @@ func merge(own report, others []report, with int) Summary {
 			name := ruleName{one.Domain, one.Name}
 			m := merged[name]
 			if m == nil {
-				m = &mergedRule{Rule: Rule{Domain: one.Domain, Name: one.Name, Shadow: one.Shadow}}
+				m = &mergedRule{Rule: Rule{Domain: one.Domain, Name: one.Name, Shadow: one.Shadow}, limit: one.Limit}
 				merged[name] = m
 				order = append(order, m)
 			}
@@ -266,6 +267,7 @@ func merge(own report, others []report, with int) Summary {
 // mergedRule is a rule of several nodes.
 type mergedRule struct {
 	Rule
+	limit    string // of the first node that has the rule
 	seen     sketch.Distinct
 	peaks    measured
 	largest  float64 // sum of shares by requests
@@ -297,7 +299,9 @@ func (m *mergedRule) add(one *reportRule, comparable bool) {
 			m.Keys = max(m.Keys, seen.Estimate())
 		}
 	}
-	m.peaks.add(&one.Peaks)
+	if one.Limit == m.limit { // a node may still have other numbers
+		m.peaks.add(&one.Peaks)
+	}
 	requests := float64(one.Allowed + one.Denied)
 	m.largest += one.Largest * requests
 	m.requests += requests
