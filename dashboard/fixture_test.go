@@ -174,7 +174,7 @@ func (f *fixture) answers() map[string]func(*http.Request) any {
 		"GET /v1/facts/keys": func(*http.Request) any {
 			return map[string]any{"keys": []facts.Key{
 				{Domain: "shop", Rule: "shop/user", ID: "00112233445566778899aabbccddeeff", Entries: []facts.Entry{{Key: "user", Value: evil}}, Allowed: 500, Denied: 321, Error: 4},
-				{Domain: "shop", Rule: "shop/user", ID: "ffeeddccbbaa99887766554433221100", Entries: []facts.Entry{{Key: "user"}}, Allowed: 100, Denied: 45, Over: 2, Error: 4},
+				{Domain: "shop", Rule: strings.Repeat("a-long-name-", 20), ID: "ffeeddccbbaa99887766554433221100", Entries: []facts.Entry{{Key: "user"}}, Allowed: 100, Denied: 45, Over: 2, Error: 4},
 			}}
 		},
 		"GET /v1/facts/history": func(r *http.Request) any {

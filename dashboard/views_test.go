@@ -41,6 +41,7 @@ var views = []view{
 	{"records?kind=overrides", []string{"user=42", "shop/user", "500", "2026-02-01 00:00:00", "sale"}},
 	{"records?kind=subjects", []string{"There is no subject"}},
 	{"audit", []string{"oncall", "127.0.0.1", "put ban", "user=42", "too many", "2026-01-02 03:04:05"}},
+	{"constructor", []string{"Now", "30"}}, // no view has this name
 	{"denials", []string{"of this node", "shop/user", "001122334455", "rate_limited", "1.5 s", "17", "req-7"}},
 	{"text", []string{"rate_limit: {requests: 100, per: 1m, algorithm: token_bucket}", "These files are in force", "No fault"}},
 }
@@ -81,6 +82,10 @@ func TestViews(t *testing.T) {
 				tab.Run("document.documentElement.scrollWidth", &wide)
 				if wide > width {
 					t.Errorf("%s: %d pixels wide in a window of %d", v.address, wide, width)
+				}
+				tab.Run("Math.max(0, ...[...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth))", &wide)
+				if v.address == "keys" && width == 1280 && wide > 0 {
+					t.Errorf("%s: a table is %d pixels wider than its place", v.address, wide)
 				}
 				if n := colors(t, tab.Screenshot()); n < 20 {
 					t.Errorf("%s: %d colors at %d pixels; is there anything to see?", v.address, n, width)

@@ -1,5 +1,5 @@
 // What the views share.
-const views = {};
+const views = { __proto__: null }; // an address may have any name
 
 // Numbers, durations and times as text. Times are in the zone that the viewer chose.
 

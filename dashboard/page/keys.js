@@ -14,7 +14,7 @@ views.keys = {
       columns: [
         { title: "Key", value: k => k.id, show: k => link(k.id.slice(0, 12), ["keys"], { ...query, id: k.id }), className: "key" },
         { title: "Entries", value: k => entriesText(k.entries), className: "key" },
-        { title: "Rule", value: k => k.rule }, { title: "Domain", value: k => k.domain },
+        { title: "Rule", value: k => k.rule, className: "key" }, { title: "Domain", value: k => k.domain },
         { title: "Denied", value: k => k.denied, number: true }, { title: "Allowed", value: k => k.allowed, number: true }, { title: "Over", value: k => k.over, number: true },
         { title: "Error at most", value: k => k.error, number: true },
         { title: "Why", action: true, value: () => "", show: k => k.entries.length && k.entries.every(e => e.value)
@@ -34,7 +34,7 @@ views.keys = {
         field("Rule", select(rules, chosen, v => { const [d, r] = v ? JSON.parse(v) : ["", ""]; change({ domain: d, rule: r, id: "" }); }, "rule")),
         field("Sorted by", select(["denied", "allowed", "over"], by, v => change({ by: v === "denied" ? "" : v }), "by")),
         query.id ? el("p", {}, "Key " + query.id + " in all rules. ", link("All keys", ["keys"], { ...query, id: "" })) : null),
-      el("p", { className: "sub" }, "A key is shown as a keyed hash; its values only where the rule file says show: true. Counts are never too low, and too high by at most the error."),
+      el("p", { className: "sub" }, "A key is shown as a keyed hash; its values only where the rule file says show: true. Error at most says by how much the count that sorts the table may differ; the other counts may be too low."),
       top.element);
     const one = section("One key", keyForm(query, result), result);
     page.show(...(query.entries || query.request ? [one, busiest] : [busiest, one]));
