@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -39,7 +40,8 @@ type conn struct {
 
 	desk
 
-	desks []*desk // for commands that are decided at the same time
+	desks []*desk  // for commands that are decided at the same time
+	ahead [][]byte // the command behind those, which was read with them
 }
 
 // desk is where commands are decided and answered, one after another.
@@ -64,10 +66,7 @@ func newConn(s *Server, c net.Conn) *conn {
 func (c *conn) serve() {
 	defer c.net.Close()
 	for !c.closed {
-		args, err := c.in.next()
-		if c.failed != nil {
-			err = c.failed // what followed the commands before
-		}
+		args, err := c.next()
 		switch {
 		case err != nil:
 			c.fault(err)
@@ -83,6 +82,18 @@ func (c *conn) serve() {
 		}
 	}
 	c.flush()
+}
+
+// next returns the next command if all of it has arrived, else nil.
+func (c *conn) next() ([][]byte, error) {
+	if args := c.ahead; args != nil {
+		c.ahead = nil
+		return args, nil
+	}
+	if c.failed != nil {
+		return nil, c.failed // what followed the commands before
+	}
+	return c.in.next()
 }
 
 // fault answers what is wrong with the bytes of a client, and closes the connection after that.
@@ -111,25 +122,63 @@ func (c *conn) flush() bool {
 // fill waits for more bytes. It reports whether there are any.
 func (c *conn) fill() bool {
 	part := c.in.more() || !c.in.known
-	var deadline time.Time
-	if part {
-		deadline = time.Now().Add(partTimeout)
+	if !part && c.in.buf == nil {
+		c.shed() // of a large command
 	}
-	if c.net.SetReadDeadline(deadline) != nil {
-		return false
-	}
-	if l := c.server.stopping(); !l.until.IsZero() {
-		if !part && time.Now().After(l.until) {
+	for {
+		var deadline time.Time
+		large := !part && c.large()
+		switch {
+		case part:
+			deadline = time.Now().Add(partTimeout)
+		case large:
+			deadline = time.Now().Add(keptFor)
+		}
+		if c.net.SetReadDeadline(deadline) != nil {
 			return false
 		}
-		c.hurry(l)
+		if l := c.server.stopping(); !l.until.IsZero() {
+			if !part && time.Now().After(l.until) {
+				return false
+			}
+			c.hurry(l)
+			large = false
+		}
+		err := c.in.fill()
+		switch {
+		case large && errors.Is(err, os.ErrDeadlineExceeded):
+			c.shed()
+			continue
+		case errors.Is(err, errTooLarge):
+			c.fault(protocolError(err.Error()))
+			return c.flush() && false
+		}
+		return err == nil
 	}
-	err := c.in.fill()
-	if errors.Is(err, errTooLarge) {
-		c.fault(protocolError(err.Error()))
-		return c.flush() && false
-	}
-	return err == nil
+}
+
+const (
+	// keptFor is how long a silent connection keeps the memory of its commands, if that is much. So those
+	// who ask again and again need no new memory, and those who wait have little.
+	keptFor = time.Second
+
+	// Above these a connection has much memory: arguments, entries of descriptors, and descriptors.
+	keptArgs        = 64
+	keptEntries     = 64
+	keptDescriptors = 16
+)
+
+// large reports whether the connection keeps much memory of the commands before.
+func (c *conn) large() bool {
+	return cap(c.in.buf) > firstBuffer || cap(c.in.out) > keptArgs || cap(c.out.buf) > firstBuffer ||
+		cap(c.entries) > keptEntries || cap(c.req.Descriptors) > keptDescriptors || len(c.desks) > 0
+}
+
+// shed drops the memory of the commands before: they are answered.
+func (c *conn) shed() {
+	c.in.shed()
+	c.desk = desk{server: c.server, out: reply{version: c.out.version}}
+	c.desks = nil
 }
 
 // hurry makes the connection end if it sends nothing for a while.
@@ -157,16 +206,20 @@ func (c *conn) do(args [][]byte) {
 	}
 }
 
-// mostTogether is how many commands of a pipeline are decided at the same time.
-const mostTogether = 1000
+const (
+	// mostTogether is how many commands of a pipeline are decided at the same time, and togetherBytes how
+	// many bytes of them. An answer may have ten times the bytes of its command.
+	mostTogether  = 1000
+	togetherBytes = 256 << 10
+)
 
 // together decides a command and those that follow it in what has arrived, at the same time, and
 // answers them in order.
 func (c *conn) together(cmd *command, args [][]byte) {
 	var all sync.WaitGroup
 	var next [][]byte
-	n := 0
-	for cmd != nil && cmd.decide != nil && (cmd.args < 0 && len(args) >= -cmd.args) && n < mostTogether {
+	n, from := 0, c.in.at
+	for cmd != nil && cmd.decide != nil && (cmd.args < 0 && len(args) >= -cmd.args) && n < mostTogether && c.in.at-from < togetherBytes {
 		if n == len(c.desks) {
 			c.desks = append(c.desks, &desk{server: c.server})
 		}
@@ -188,9 +241,7 @@ func (c *conn) together(cmd *command, args [][]byte) {
 	if cap(c.desks) > keptDesks {
 		c.desks = nil
 	}
-	if next != nil {
-		c.do(next)
-	}
+	c.ahead = next
 }
 
 // keptDesks is how many desks a connection keeps for its next pipeline.

@@ -15,8 +15,8 @@ const (
 	// with many long values.
 	MaxCommand = 4 << 20
 
-	// maxArgs is the most arguments of one command: those of the largest STINT.MCHECK, and more.
-	maxArgs = 1 << 20
+	// maxArgs is the most arguments of one command: those of the largest STINT.MCHECK, and a few more.
+	maxArgs = 1 << 18
 
 	// maxInline is the most bytes of a command in one line, and of the line of a number.
 	maxInline = 64 << 10
@@ -79,10 +79,14 @@ func (r *reader) next() ([][]byte, error) {
 	}
 	r.buf, r.at, r.pos = r.buf[:0], 0, 0
 	if cap(r.buf) > keptBuffer {
-		r.buf = nil
+		r.shed()
 	}
 	return nil, nil
 }
+
+// shed drops the memory of the commands before. Their arguments are part of the buffer, so that nothing
+// of the one may be kept without the other.
+func (r *reader) shed() { r.buf, r.out = nil, nil }
 
 // fewArgs is up to how many arguments are collected while they are counted. Those of larger commands
 // are collected when all have arrived, so that they take no memory before that.

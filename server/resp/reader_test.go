@@ -69,7 +69,7 @@ func TestReader(t *testing.T) {
 		{"*1\r\n+PING\r\n", nil, "Protocol error: expected '$', got '+'"},
 		{"*1\r\n\r\n", nil, "Protocol error: expected '$', got '?'"},
 		{"*x\r\n", nil, "Protocol error: invalid multibulk length"},
-		{"*1048577\r\n", nil, "Protocol error: invalid multibulk length"},
+		{"*262145\r\n", nil, "Protocol error: invalid multibulk length"},
 		{"*99999999999999999999\r\n", nil, "Protocol error: invalid multibulk length"},
 		{"*1\r\n$-1\r\n", nil, "Protocol error: invalid bulk length"},
 		{"*1\r\n$x\r\n", nil, "Protocol error: invalid bulk length"},

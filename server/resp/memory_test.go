@@ -1,0 +1,52 @@
+package resp
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"stint/internal/testkit"
+)
+
+// heap returns the bytes in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A connection that waits keeps none of the memory of its commands before, however large they were.
+func TestIdleMemory(t *testing.T) {
+	const n = 20
+	for name, command := range map[string]string{
+		"a long argument": wire("ECHO", strings.Repeat("x", MaxCommand-100)),
+		"many arguments":  fmt.Sprintf("*%d\r\n$4\r\nPING\r\n", maxArgs) + strings.Repeat("$0\r\n\r\n", maxArgs-1),
+		"a long key":      wire("CL.THROTTLE", strings.Repeat("x", 200<<10), "5", "1", "1"),
+		"descriptors":     fmt.Sprintf("*%d\r\n", 3+3*1000) + wire("STINT.MCHECK", "api", "1000")[4:] + strings.Repeat("$1\r\n1\r\n$1\r\na\r\n$1\r\nb\r\n", 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, _, _ := start(t, Options{})
+			before := heap()
+			for range n {
+				c := dial(t, address)
+				_, err := io.WriteString(c, command)
+				testkit.Must(t, err)
+				if got := c.answer(); got == "EOF" || strings.HasPrefix(got, "-ERR Protocol") {
+					t.Fatalf("%.100s", got)
+				}
+			}
+			var kept int64
+			for range 100 {
+				if kept = (heap() - before) / n; kept < 100<<10 {
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			t.Errorf("each keeps %d KiB", kept>>10)
+		})
+	}
+}
