@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// partTimeout bounds how long the rest of a command may take after its first byte, the first
-	// command of a client that needs AUTH, and the writing of answers.
+	// partTimeout bounds how long the rest of a command may take after its first byte, the AUTH of a client
+	// that needs it, and the writing of answers.
 	partTimeout = 10 * time.Second
 
 	// flushAt is how many bytes of answers are collected before they are sent, if further commands
@@ -33,6 +33,10 @@ type conn struct {
 	in     *reader
 	closed bool  // close after the answers are sent
 	failed error // of the bytes after the last commands
+
+	// When the awaited command began, and how many ended before it; see by.
+	began time.Time
+	ended int
 
 	name    string
 	caller  access.Caller
@@ -121,17 +125,13 @@ func (c *conn) flush() bool {
 
 // fill waits for more bytes. It reports whether there are any.
 func (c *conn) fill() bool {
-	part := c.in.more() || !c.in.known
+	by, part := c.by()
 	if !part && c.in.buf == nil {
 		c.shed() // of a large command
 	}
 	for {
-		var deadline time.Time
-		large := !part && c.large()
-		switch {
-		case part:
-			deadline = time.Now().Add(partTimeout)
-		case large:
+		deadline, large := by, !part && c.large()
+		if large {
 			deadline = time.Now().Add(keptFor)
 		}
 		if c.net.SetReadDeadline(deadline) != nil {
@@ -155,6 +155,19 @@ func (c *conn) fill() bool {
 		}
 		return err == nil
 	}
+}
+
+// by returns when what is awaited must have come: the rest of a command, or AUTH, counted from its first
+// byte and from the beginning. A client may take any time for its next command.
+func (c *conn) by() (at time.Time, part bool) {
+	switch {
+	case c.in.known && !c.in.more():
+		c.began = time.Time{}
+		return c.began, false
+	case c.began.IsZero(), c.in.known && c.ended != c.in.ended:
+		c.began, c.ended = time.Now(), c.in.ended
+	}
+	return c.began.Add(c.server.options.partTimeout), true
 }
 
 const (

@@ -53,6 +53,7 @@ type reader struct {
 	pos   int // up to which buf is parsed
 	seen  int // arguments before pos
 
+	ended int  // how many commands have ended
 	known bool // the client has authenticated, or need not
 	out   [][]byte
 }
@@ -72,6 +73,7 @@ func (r *reader) next() ([][]byte, error) {
 			return nil, err
 		}
 		r.at, r.first, r.count, r.seen = r.pos, 0, 0, 0
+		r.ended++
 		if len(r.out) > 0 {
 			return r.out, nil
 		}

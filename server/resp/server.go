@@ -39,6 +39,8 @@ type Options struct {
 
 	// Log gets mistakes of clients. Nil: they are not logged.
 	Log *slog.Logger
+
+	partTimeout time.Duration // for tests; 0: the constant
 }
 
 // Reset is a limit that is about to be reset for a key.
@@ -89,6 +91,9 @@ func New(l *limiter.Limiter, options Options) *Server {
 	s := &Server{
 		limiter: l, options: options, conns: make(map[*conn]bool),
 		misuse: &logging.MisuseLog{Log: options.Log, Event: "wrong call of a Redis client"},
+	}
+	if s.options.partTimeout == 0 {
+		s.options.partTimeout = partTimeout
 	}
 	s.numbers.init()
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -32,7 +32,7 @@ func (c *conn) quit([][]byte) {
 // resetConn makes the connection as new.
 func (c *conn) resetConn([][]byte) {
 	c.out.version, c.name = 2, ""
-	c.in.known, c.hasRole = c.server.open(), false
+	c.in.known, c.hasRole, c.began = c.server.open(), false, time.Time{}
 	c.out.simple("RESET")
 }
 
