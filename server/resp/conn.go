@@ -41,6 +41,7 @@ type conn struct {
 	name    string
 	caller  access.Caller
 	hasRole bool // caller is one of Options.Lists
+	tries   int  // of tokens that were wrong
 
 	desk
 

@@ -383,6 +383,26 @@ func TestAuth(t *testing.T) {
 	}
 }
 
+// Tokens cannot be guessed fast: a wrong one takes a while, and a connection has few tries.
+func TestGuessing(t *testing.T) {
+	address, _, _ := start(t, Options{Token: "secret"})
+	c := dial(t, address)
+	began := time.Now()
+	_, err := io.WriteString(c, strings.Repeat(wire("AUTH", "wrong"), 2)+wire("HELLO", "3", "AUTH", "default", "wrong")+wire("AUTH", "secret"))
+	testkit.Must(t, err)
+	for range mostTries {
+		if got := c.answer(); !strings.HasPrefix(got, "-WRONGPASS") {
+			t.Error(got)
+		}
+	}
+	if got := c.answer(); got != "EOF" && !strings.Contains(got, "reset") {
+		t.Errorf("after %d wrong tokens: %s", mostTries, got)
+	}
+	if took := time.Since(began); took < mostTries*tryPause {
+		t.Errorf("%d tries took %v", mostTries, took)
+	}
+}
+
 // A reset that the audit trail does not take is not made.
 func TestResetNotNoted(t *testing.T) {
 	address, _, _ := start(t, Options{OnReset: func(Reset) error { return errors.New("the disk is full") }})

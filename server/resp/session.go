@@ -58,10 +58,30 @@ func (c *conn) identify(token []byte) bool {
 	if !ok {
 		s.misuse.Report(c.peer, "AUTH with a wrong token", "give the client the token of --resp-token-file, or of a caller of --admin-access")
 		c.out.fail("WRONGPASS invalid username-password pair or user is disabled.")
+		c.slow()
 		return false
 	}
 	c.caller, c.hasRole, c.in.known = who, hasRole, true
 	return true
+}
+
+const (
+	// mostTries is how many wrong tokens a connection may send, and tryPause how long each of them takes.
+	// Otherwise one connection could try two million tokens in a second.
+	mostTries = 3
+	tryPause  = 250 * time.Millisecond
+)
+
+// slow makes a wrong token take its time, and ends the connection after some.
+func (c *conn) slow() {
+	pause := time.NewTimer(tryPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-c.server.ctx.Done():
+	}
+	c.tries++
+	c.closed = c.closed || c.tries == mostTries
 }
 
 // hello is HELLO [version [AUTH user token] [SETNAME name]].
