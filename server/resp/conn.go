@@ -40,8 +40,10 @@ type conn struct {
 
 	name    string
 	caller  access.Caller
-	hasRole bool // caller is one of Options.Lists
-	tries   int  // of tokens that were wrong
+	hasRole bool // caller is one of list
+	list    place
+	token   string // of caller
+	tries   int    // of tokens that were wrong
 
 	desk
 
@@ -204,6 +206,9 @@ func (c *conn) hurry(l leaving) {
 func (c *conn) do(args [][]byte) {
 	var name [32]byte
 	cmd := commands[string(upper(name[:0], args[0]))]
+	if c.hasRole && c.list.changed() {
+		c.identifyAgain()
+	}
 	switch {
 	case cmd == nil:
 		c.unknown(args)

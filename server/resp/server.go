@@ -185,13 +185,24 @@ func (s *Server) stopping() leaving {
 // open reports whether clients may ask for decisions without AUTH.
 func (s *Server) open() bool { return s.options.Token == "" }
 
-// caller returns who has a token. Whoever has the token of the traffic has no role.
-func (s *Server) caller(token string) (who access.Caller, hasRole, ok bool) {
-	for _, list := range s.options.Lists {
-		if who, ok = list().Token(token); ok {
-			return who, true, true
+// place is the list in which a caller was found.
+type place struct {
+	in   func() *access.List // nil: in none
+	then *access.List
+}
+
+// changed reports whether the list is another one now.
+func (p place) changed() bool { return p.in() != p.then }
+
+// caller returns who has a token, and in which list. Whoever has the token of the traffic is in none,
+// and has no role.
+func (s *Server) caller(token string) (who access.Caller, list place, ok bool) {
+	for _, in := range s.options.Lists {
+		list = place{in, in()}
+		if who, ok = list.then.Token(token); ok {
+			return who, list, true
 		}
 	}
 	t := s.options.Token
-	return access.Caller{}, false, t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(token)) == 1
+	return access.Caller{}, place{}, t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(token)) == 1
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -380,6 +381,40 @@ func TestAuth(t *testing.T) {
 	}
 	if len(noted) != 2 || noted[0].Caller.Name != "helper" || noted[0].Rule != "users" || *noted[0].Before.Used != 3 || noted[0].Key[0].Value != "ann" || !noted[0].Peer.IsLoopback() {
 		t.Errorf("noted: %+v", noted)
+	}
+}
+
+// A caller who is taken out of the list, or gets another role, has no more rights from then on, on open
+// connections too.
+func TestRevoked(t *testing.T) {
+	parse := func(text string) *access.List {
+		list, err := access.Parse("access", []byte(text))
+		testkit.Must(t, err)
+		return list
+	}
+	var list atomic.Pointer[access.List]
+	list.Store(parse("helper support sha256:" + sha("help") + "\n"))
+	address, _, _ := start(t, Options{Token: "secret", Lists: []func() *access.List{list.Load}})
+	c, other := dial(t, address), dial(t, address)
+	for _, step := range []struct{ list, want string }{
+		{"", "1"},
+		{"helper support sha256:" + sha("help") + "\nanother read sha256:" + sha("other"), "1"},
+		{"helper read sha256:" + sha("help"), "-NOPERM STINT.RESET needs the role support: send AUTH with the token of a caller of --admin-access who has it"},
+		{"another support sha256:" + sha("other"), "-NOAUTH Authentication required."},
+		{"helper support sha256:" + sha("help"), "-NOAUTH Authentication required."},
+	} {
+		if step.list == "" {
+			c.send("AUTH help")
+			other.send("AUTH secret")
+		} else {
+			list.Store(parse(step.list))
+		}
+		if got := c.send("STINT.RESET api 1 user ann"); got != step.want {
+			t.Errorf("with %q: %s, want %s", step.list, got, step.want)
+		}
+		if got := other.send("PING"); got != "+PONG" {
+			t.Errorf("with the token of the traffic: %s", got)
+		}
 	}
 }
 

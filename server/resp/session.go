@@ -54,15 +54,31 @@ func (c *conn) identify(token []byte) bool {
 		c.out.fail("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return false
 	}
-	who, hasRole, ok := s.caller(string(token))
-	if !ok {
+	if !c.is(string(token)) {
 		s.misuse.Report(c.peer, "AUTH with a wrong token", "give the client the token of --resp-token-file, or of a caller of --admin-access")
 		c.out.fail("WRONGPASS invalid username-password pair or user is disabled.")
 		c.slow()
 		return false
 	}
-	c.caller, c.hasRole, c.in.known = who, hasRole, true
+	c.in.known = true
 	return true
+}
+
+// is makes the caller of a token that of the connection. It reports whether there is one.
+func (c *conn) is(token string) bool {
+	who, list, ok := c.server.caller(token)
+	if ok {
+		c.caller, c.list, c.hasRole, c.token = who, list, list.in != nil, token
+	}
+	return ok
+}
+
+// identifyAgain looks the caller up in a list that has changed. Whoever is not in it any more has to
+// send AUTH again.
+func (c *conn) identifyAgain() {
+	if !c.is(c.token) {
+		c.in.known, c.hasRole, c.began = c.server.open(), false, time.Time{}
+	}
 }
 
 const (
