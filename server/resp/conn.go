@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -280,10 +281,10 @@ func upper(dst, name []byte) []byte {
 // shown is how many bytes of an argument an error shows.
 const shown = 128
 
-// unknown answers a command that there is not, as Redis does. What browsers send to any address ends
-// the connection: it is not from a Redis client.
+// unknown answers a command that there is not, as Redis does. A line of HTTP ends the connection: it is
+// from a browser, not from a Redis client.
 func (c *conn) unknown(args [][]byte) {
-	if n := string(args[0]); n == "POST" || n == "GET" || n == "Host:" {
+	if equal(args[0], "POST") || equal(args[0], "Host:") || c.in.line && bytes.HasPrefix(args[len(args)-1], []byte("HTTP/")) {
 		c.server.misuse.Report(c.peer, "HTTP at the address of the Redis protocol", "send HTTP to the address of --http")
 		c.closed = true
 		return

@@ -54,6 +54,7 @@ type reader struct {
 	seen  int // arguments before pos
 
 	ended int  // how many commands have ended
+	line  bool // the last command came in one line
 	known bool // the client has authenticated, or need not
 	out   [][]byte
 }
@@ -99,7 +100,7 @@ const fewArgs = 64
 func (r *reader) parse() (done bool, err error) {
 	if r.first == 0 {
 		r.pos, r.out = r.at, r.out[:0]
-		if r.buf[r.at] != '*' {
+		if r.line = r.buf[r.at] != '*'; r.line {
 			return r.inline()
 		}
 		n, ok, err := r.number("multibulk length", "too big mbulk count string")

@@ -224,7 +224,9 @@ func TestWrong(t *testing.T) {
 		"FOO bar baz":                                "-ERR unknown command 'FOO', with args beginning with: 'bar' 'baz' ",
 		"SELECT 1":                                   "-ERR DB index is out of range",
 		"SELECT x":                                   "-ERR value is not an integer or out of range",
-		"GET a b":                                    "EOF",
+		"GET a":                                      "-ERR unknown command 'GET', with args beginning with: 'a' ",
+		"POST a":                                     "EOF",
+		"host: a":                                    "EOF",
 		"MULTI":                                      "-ERR transactions are not supported: STINT.MCHECK decides several descriptors as one",
 		"EXEC":                                       "-ERR transactions are not supported: STINT.MCHECK decides several descriptors as one",
 		"CLIENT FOO":                                 "-ERR unknown subcommand 'FOO'. Try CLIENT HELP.",
@@ -316,7 +318,7 @@ func TestPipeline(t *testing.T) {
 func TestBadBytes(t *testing.T) {
 	address, _, _ := start(t, Options{})
 	other := dial(t, address)
-	for _, data := range []string{"*1\r\n$1073741824\r\n", "*2\r\n+x\r\n", "POST / HTTP/1.1\r\nHost: x\r\n\r\n"} {
+	for _, data := range []string{"*1\r\n$1073741824\r\n", "*2\r\n+x\r\n", "POST / HTTP/1.1\r\nHost: x\r\n\r\n", "PATCH / HTTP/1.1\r\nhost: x\r\n\r\nPING\r\n"} {
 		c := dial(t, address)
 		_, err := io.WriteString(c, data)
 		testkit.Must(t, err)
