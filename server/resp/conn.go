@@ -62,7 +62,7 @@ type desk struct {
 }
 
 func newConn(s *Server, c net.Conn) *conn {
-	one := &conn{net: c, id: s.ids.Add(1), in: newReader(c, s.open()), desk: desk{server: s}}
+	one := &conn{net: c, id: s.ids.Add(1), in: newReader(c, s.open(), &s.room), desk: desk{server: s}}
 	if at, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		one.peer = at.AddrPort().Addr().Unmap()
 	}
@@ -73,6 +73,7 @@ func newConn(s *Server, c net.Conn) *conn {
 // serve answers commands until the connection ends.
 func (c *conn) serve() {
 	defer c.net.Close()
+	defer c.shed()
 	for !c.closed {
 		args, err := c.next()
 		switch {
@@ -153,6 +154,9 @@ func (c *conn) fill() bool {
 		case large && errors.Is(err, os.ErrDeadlineExceeded):
 			c.shed()
 			continue
+		case errors.Is(err, errNoRoom):
+			c.fault(err)
+			return c.flush() && false
 		case errors.Is(err, errTooLarge):
 			c.fault(protocolError(err.Error()))
 			return c.flush() && false

@@ -50,3 +50,43 @@ func TestIdleMemory(t *testing.T) {
 		})
 	}
 }
+
+// All connections together hold little of commands that have not arrived whole. What is too much ends
+// its connection, and the others have their answers. When the memory is free, it can be used again.
+func TestLargeCommandsTogether(t *testing.T) {
+	address, s, _ := start(t, Options{})
+	const n = 2 * maxLarge / MaxCommand
+	command := wire("ECHO", strings.Repeat("x", MaxCommand-100))
+	half := len(command) - 10
+	before := heap()
+	var held []*client
+	for range n {
+		c := dial(t, address)
+		if _, err := io.WriteString(c, command[:half]); err == nil {
+			held = append(held, c)
+		}
+	}
+	if kept := heap() - before; kept > 2*maxLarge {
+		t.Errorf("%d MiB are held", kept>>20)
+	}
+	answered, refused := 0, 0
+	for _, c := range held {
+		_, _ = io.WriteString(c, command[half:]) // an error shows in the answer
+		switch got := c.answer(); {
+		case len(got) == MaxCommand-100:
+			answered++
+		case got == "-ERR "+errNoRoom.Error(), strings.Contains(got, "reset"), got == "EOF":
+			refused++
+		default:
+			t.Fatalf("%.100q", got)
+		}
+		c.Close()
+	}
+	if answered < maxLarge/MaxCommand/2 || answered+refused != len(held) || answered == n {
+		t.Errorf("%d of %d were answered, %d refused", answered, n, refused)
+	}
+	testkit.Until(t, "all memory is free again", func() bool { return s.room.left.Load() == maxLarge })
+	if got := dial(t, address).sendArgs("ECHO", strings.Repeat("x", MaxCommand-100)); len(got) != MaxCommand-100 {
+		t.Errorf("after that: %.100q", got)
+	}
+}

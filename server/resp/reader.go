@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync/atomic"
 )
 
 // Bounds on what a client may make the server keep.
@@ -31,7 +32,22 @@ const (
 	// firstBuffer is the size of a new buffer. One above keptBuffer is dropped when it is empty.
 	firstBuffer = 16 << 10
 	keptBuffer  = 128 << 10
+
+	// maxLarge is the most bytes of the buffers above keptBuffer, of all connections together.
+	maxLarge = 128 << 20
 )
+
+// room is what is left of the bytes that large buffers may take. It is safe for concurrent use.
+type room struct{ left atomic.Int64 }
+
+// take takes n bytes. It reports whether there were as many.
+func (r *room) take(n int64) bool {
+	if r.left.Add(-n) < 0 {
+		r.left.Add(n)
+		return false
+	}
+	return true
+}
 
 // protocolError is a fault in what the client sent. Where the next command begins is not known after
 // it, so the connection ends.
@@ -57,10 +73,15 @@ type reader struct {
 	line  bool // the last command came in one line
 	known bool // the client has authenticated, or need not
 	out   [][]byte
+
+	room  *room
+	taken int64 // of it
 }
 
-// newReader returns a reader of commands from from.
-func newReader(from io.Reader, known bool) *reader { return &reader{from: from, known: known} }
+// newReader returns a reader of commands from from, which takes the memory for large ones from all.
+func newReader(from io.Reader, known bool, all *room) *reader {
+	return &reader{from: from, known: known, room: all}
+}
 
 // more reports whether a part of a further command has arrived.
 func (r *reader) more() bool { return r.at < len(r.buf) }
@@ -89,7 +110,11 @@ func (r *reader) next() ([][]byte, error) {
 
 // shed drops the memory of the commands before. Their arguments are part of the buffer, so that nothing
 // of the one may be kept without the other.
-func (r *reader) shed() { r.buf, r.out = nil, nil }
+func (r *reader) shed() {
+	r.buf, r.out = nil, nil
+	r.room.left.Add(r.taken)
+	r.taken = 0
+}
 
 // fewArgs is up to how many arguments are collected while they are counted. Those of larger commands
 // are collected when all have arrived, so that they take no memory before that.
@@ -337,8 +362,11 @@ func printable(c byte) rune {
 	return rune(c)
 }
 
-// errTooLarge means that a command is larger than MaxCommand.
-var errTooLarge = errors.New("a command is too large")
+// Why a command cannot be read whole.
+var (
+	errTooLarge = errors.New("a command is too large")
+	errNoRoom   = errors.New("too many large commands arrive at once: send it again, or several smaller ones")
+)
 
 // fill reads more from the connection. It waits for at least one byte.
 func (r *reader) fill() error {
@@ -347,7 +375,14 @@ func (r *reader) fill() error {
 		if len(r.buf) > MaxCommand+maxInline {
 			return errTooLarge
 		}
-		larger := make([]byte, len(r.buf), max(firstBuffer, 2*cap(r.buf)))
+		size := int64(max(firstBuffer, 2*cap(r.buf)))
+		if size > keptBuffer {
+			if !r.room.take(size - r.taken) {
+				return errNoRoom
+			}
+			r.taken = size
+		}
+		larger := make([]byte, len(r.buf), size)
 		copy(larger, r.buf)
 		r.buf = larger
 	}

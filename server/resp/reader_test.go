@@ -27,10 +27,16 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+func wide() *room {
+	r := new(room)
+	r.left.Store(maxLarge)
+	return r
+}
+
 // readAll returns the commands of what a client sends in pieces of n bytes, each with its arguments
 // quoted, and the error that ended it.
 func readAll(data string, n int, known bool) (commands []string, err error) {
-	r := newReader(&pieces{[]byte(data), n}, known)
+	r := newReader(&pieces{[]byte(data), n}, known, wide())
 	for {
 		args, err := r.next()
 		if err != nil {
@@ -112,7 +118,7 @@ func TestReaderUnknown(t *testing.T) {
 func TestReaderMemory(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), MaxCommand/2)
 	data := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", len(big), big)
-	r := newReader(&pieces{[]byte(data), 1 << 16}, true)
+	r := newReader(&pieces{[]byte(data), 1 << 16}, true, wide())
 	for {
 		args, err := r.next()
 		if err != nil {
@@ -172,7 +178,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		)
 	}
 	testkit.Frugal(t, seeds, func(input []byte) {
-		r := newReader(&pieces{input, 1 << 14}, true)
+		r := newReader(&pieces{input, 1 << 14}, true, wide())
 		for {
 			args, err := r.next()
 			if err != nil || args == nil && r.fill() != nil {

@@ -66,6 +66,7 @@ type Server struct {
 	options Options
 	misuse  *logging.MisuseLog
 	numbers numbers
+	room    room
 	ids     atomic.Int64 // of connections
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -96,6 +97,7 @@ func New(l *limiter.Limiter, options Options) *Server {
 		s.options.partTimeout = partTimeout
 	}
 	s.numbers.init()
+	s.room.left.Store(maxLarge)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
