@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -207,80 +208,102 @@ func (b bucket) limit() (*stint.Limit, error) {
 type numbered struct {
 	bucket
 	limit *stint.Limit
-	id    uint16 // of its place, from 1; 0: it has none
+
+	// id is its place, and above that bits of its hash, by which another bucket that has taken the place
+	// is known.
+	id uint32
 }
 
 const (
 	bucketSlots = 1 << 13
 	bucketTries = 8
 	keySlots    = 1 << 17
+	keyTries    = 8
 )
 
 // numbers caches the limits of CL.THROTTLE, and remembers which of them each key had last, so that
-// TTL can be answered: 1 MB for 131,072 keys, of which two with one place replace each other. Nothing
-// depends on it but TTL and speed. It is safe for concurrent use.
+// TTL can be answered: 1 MB for 131,072 keys. Where all places of a new one are taken it replaces any of
+// them. Nothing depends on it but TTL and speed. It is safe for concurrent use.
 type numbers struct {
 	seed    maphash.Seed
 	buckets [bucketSlots]atomic.Pointer[numbered]
-	keys    [keySlots]atomic.Uint64 // 48 bits of the hash of a key, and the id of its limit
+	keys    [keySlots]atomic.Uint64 // the upper half of the hash of a key, and the id of its limit
 }
 
 func (n *numbers) init() { n.seed = maphash.MakeSeed() }
 
 // find returns the limit with these numbers.
 func (n *numbers) find(b bucket) (*numbered, error) {
-	at := (uint64(b.burst)*0x9e3779b97f4a7c15 ^ uint64(b.count)*0xbf58476d1ce4e5b9 ^ uint64(b.period)*0x94d049bb133111eb) >> 40
-	var made *numbered
+	hash := uint64(b.burst)*0x9e3779b97f4a7c15 ^ uint64(b.count)*0xbf58476d1ce4e5b9 ^ uint64(b.period)*0x94d049bb133111eb
+	at := hash >> 40
+	place := (at + rand.Uint64N(bucketTries)) % bucketSlots
 	for i := range uint64(bucketTries) {
-		place := (at + i) % bucketSlots
-		slot := &n.buckets[place]
-		one := slot.Load()
+		one := n.buckets[(at+i)%bucketSlots].Load()
 		if one == nil {
-			if made == nil {
-				limit, err := b.limit()
-				if err != nil {
-					return nil, err
-				}
-				made = &numbered{bucket: b, limit: limit}
-			}
-			made.id = uint16(place + 1)
-			if slot.CompareAndSwap(nil, made) {
-				return made, nil
-			}
-			one = slot.Load()
+			place = (at + i) % bucketSlots
+			break
 		}
 		if one.bucket == b {
 			return one, nil
 		}
 	}
-	if made != nil {
-		made.id = 0
-		return made, nil
-	}
 	limit, err := b.limit()
-	return &numbered{bucket: b, limit: limit}, err
+	if err != nil {
+		return nil, err
+	}
+	made := &numbered{b, limit, uint32(hash>>10)&^(bucketSlots-1) | uint32(place)}
+	n.buckets[place].Store(made)
+	return made, nil
 }
 
-const idBits = 16
+// keyHalf are the bits of a key's hash that are kept.
+const keyHalf = math.MaxUint64 &^ math.MaxUint32
 
 // saw notes the numbers of a key.
 func (n *numbers) saw(key []byte, known *numbered) {
 	h := maphash.Bytes(n.seed, key)
-	slot := &n.keys[h%keySlots]
-	if v := h&^(1<<idBits-1) | uint64(known.id); slot.Load() != v {
-		slot.Store(v)
+	v := h&keyHalf | uint64(known.id)
+	set := n.set(h)
+	free := -1
+	for i := range set {
+		one := set[i].Load()
+		switch {
+		case one == v:
+			return
+		case one&keyHalf == h&keyHalf:
+			set[i].Store(v)
+			return
+		case one == 0 && free < 0:
+			free = i
+		}
 	}
+	if free < 0 {
+		free = rand.IntN(keyTries)
+	}
+	set[free].Store(v)
+}
+
+// set returns the places of a key: 64 bytes that are read at once.
+func (n *numbers) set(h uint64) []atomic.Uint64 {
+	at := h % (keySlots / keyTries) * keyTries
+	return n.keys[at : at+keyTries]
 }
 
 // of returns the numbers that a key had last; nil if they are not known.
 func (n *numbers) of(key []byte) *numbered {
 	h := maphash.Bytes(n.seed, key)
-	v := n.keys[h%keySlots].Load()
-	id := v & (1<<idBits - 1)
-	if id == 0 || v>>idBits != h>>idBits {
+	set := n.set(h)
+	for i := range set {
+		v := set[i].Load()
+		if v == 0 || v&keyHalf != h&keyHalf {
+			continue
+		}
+		if one := n.buckets[v%bucketSlots].Load(); one != nil && one.id == uint32(v) { //nolint:gosec // the lower half
+			return one
+		}
 		return nil
 	}
-	return n.buckets[id-1].Load()
+	return nil
 }
 
 // noDecision returns the error for a decision that failed.

@@ -140,6 +140,49 @@ func TestUnknownNumbers(t *testing.T) {
 	}
 }
 
+// TTL is known of nearly all of ten thousand keys, and of what was asked last, however many rates were
+// asked before.
+func TestTTLIsKnown(t *testing.T) {
+	address, _, _ := start(t, Options{})
+	c := dial(t, address)
+	const n, batch = 10_000, 500
+	send := func(count int, command func(i int) []string, answered func(got string)) {
+		for from := 0; from < count; from += batch {
+			var all strings.Builder
+			for i := from; i < from+batch; i++ {
+				all.WriteString(wire(command(i)...))
+			}
+			_, err := io.WriteString(c, all.String())
+			testkit.Must(t, err)
+			for range batch {
+				answered(c.answer())
+			}
+		}
+	}
+	throttled := func(got string) {
+		if !strings.HasPrefix(got, "(0") {
+			t.Fatal(got)
+		}
+	}
+	send(n, func(i int) []string { return []string{"CL.THROTTLE", fmt.Sprint("k", i), "5", "1", "60"} }, throttled)
+	unknown := 0
+	send(n, func(i int) []string { return []string{"TTL", fmt.Sprint("k", i)} }, func(got string) {
+		if got == "-1" {
+			unknown++
+		} else if got != "60" {
+			t.Fatalf("TTL is %s", got)
+		}
+	})
+	if unknown > 10 {
+		t.Errorf("of %d keys TTL is unknown for %d", n, unknown)
+	}
+	send(4*bucketSlots/batch*batch, func(i int) []string { return []string{"CL.THROTTLE", fmt.Sprint("r", i), "5", "1", fmt.Sprint(3600 + i)} }, throttled)
+	c.send("CL.THROTTLE last 5 1 61")
+	if got := c.send("TTL last"); got != "61" {
+		t.Errorf("after many rates TTL is %s", got)
+	}
+}
+
 // More rates than the cache has places for are right too.
 func TestManyRates(t *testing.T) {
 	address, _, _ := start(t, Options{})
