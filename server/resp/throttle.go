@@ -2,6 +2,7 @@ package resp
 
 import (
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
@@ -180,6 +181,9 @@ func (c *conn) untilFull(key []byte, unit time.Duration) {
 	}
 }
 
+// maxPeriod is the longest period of a limit, in seconds.
+const maxPeriod = int64(stint.MaxPer / time.Second)
+
 // bucket are the numbers of CL.THROTTLE.
 type bucket struct{ burst, count, period int64 }
 
@@ -190,8 +194,8 @@ func (b bucket) limit() (*stint.Limit, error) {
 		return nil, errors.New("max_burst is not a number from 0 to 4294967294")
 	case b.count <= 0 || b.count > math.MaxUint32:
 		return nil, errors.New("count per period is not a number from 1 to 4294967295")
-	case b.period <= 0 || b.period > int64(math.MaxInt64/time.Second):
-		return nil, errors.New("period is not a number of seconds above 0")
+	case b.period <= 0 || b.period > maxPeriod:
+		return nil, fmt.Errorf("period is not a number of seconds from 1 to %d, 366 days", maxPeriod)
 	case b.count/b.period >= int64(time.Second):
 		return nil, errors.New("more than one unit in a nanosecond")
 	}

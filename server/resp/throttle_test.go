@@ -98,7 +98,8 @@ func TestThrottleEdges(t *testing.T) {
 		{0, "CL.THROTTLE", "-" + cellUsage},
 		{0, "CL.THROTTLE k x 5 60", "-Cell error: Couldn't parse as integer: x"},
 		{0, "CL.THROTTLE k 2 0 60", "-Cell error: count per period is not a number from 1 to 4294967295"},
-		{0, "CL.THROTTLE k 2 5 0", "-Cell error: period is not a number of seconds above 0"},
+		{0, "CL.THROTTLE k 2 5 0", "-Cell error: period is not a number of seconds from 1 to 31622400, 366 days"},
+		{0, "CL.THROTTLE k 2 5 31622401", "-Cell error: period is not a number of seconds from 1 to 31622400, 366 days"},
 		{0, "CL.THROTTLE k 9223372036854775807 5 60", "-Cell error: max_burst is not a number from 0 to 4294967294"},
 		{0, "CL.THROTTLE a 0 1 2", "(0 1 0 -1 2)"},
 		{999 * time.Millisecond, "CL.THROTTLE a 0 1 2", "(1 1 0 2 2)"}, // 1.001 s
