@@ -12,8 +12,12 @@ import (
 	"stint/server/httpapi/limitjson"
 )
 
-// MaxChecks is the most checks of a batch.
-const MaxChecks = 1000
+// MaxChecks is the most checks of a batch, and MaxBatchDescriptors the most descriptors of all of them:
+// each has its part of the answer, which is longer than the shortest descriptor.
+const (
+	MaxChecks           = 1000
+	MaxBatchDescriptors = 5000
+)
 
 // leastCheck is the shortest check in a batch, in bytes.
 const leastCheck = len(`{"key":"a","limit":{"unlimited":true}},`)
@@ -55,15 +59,20 @@ func (q *question) many(s *jsonbody.Scanner, limits *limitjson.Cache, may form) 
 	}
 	var one question
 	q.checks = make([]check, 0, min(jsonbody.Objects(s.Data)[3], MaxChecks, len(s.Data)/leastCheck+1))
+	descriptors := 0
 	n, f := s.Array(func(i int) *jsonbody.Fault {
 		if i >= MaxChecks {
 			return jsonbody.BadAt(s.Pos, fmt.Sprintf("more than %d checks", MaxChecks), "send several batches")
 		}
 		f := one.object(s, limits, ofABatch)
-		if f == nil {
-			q.checks = append(q.checks, one.small())
+		if f != nil {
+			return f
 		}
-		return f
+		if descriptors += len(one.req.Descriptors); descriptors > MaxBatchDescriptors {
+			return jsonbody.BadAt(s.Pos, fmt.Sprintf("more than %d descriptors in all checks", MaxBatchDescriptors), "send several batches")
+		}
+		q.checks = append(q.checks, one.small())
+		return nil
 	})
 	if f == nil && n == 0 {
 		f = jsonbody.BadAt(s.Pos, "empty", "give at least one check")
@@ -75,37 +84,49 @@ func (q *question) many(s *jsonbody.Scanner, limits *limitjson.Cache, may form) 
 // if the store decides calls together that arrive together. A check without a decision has an error
 // in its place.
 func (t *Traffic) serveMany(ctx context.Context, checks []check, id string, resp *Response) {
-	answers := make([][]byte, len(checks))
-	decide := func(i int) {
-		w := t.questions.Get().(*work)
-		defer func() {
-			if len(checks[i].descriptors) <= keptDescriptors {
-				t.questions.Put(w)
-			}
-		}()
-		if err := checks[i].put(ctx, t.limiter, w, id); err != nil {
-			answers[i] = noDecision(err).Append(nil)
-			return
-		}
-		answers[i] = appendVerdict(nil, &w.verdict, checks[i].op == stint.AskAtMost)
+	var answers [][]byte
+	if t.together {
+		answers = t.manyTogether(ctx, checks, id)
 	}
-	var all sync.WaitGroup
-	for i := range checks {
-		if t.together {
-			all.Go(func() { decide(i) })
-			continue
-		}
-		decide(i)
-	}
-	all.Wait()
 	resp.Status = 200
 	resp.Fields = append(resp.Fields, Field{"Content-Type", "application/json"})
 	resp.Body = append(resp.Body, `{"checks":[`...)
-	for i, a := range answers {
+	for i := range checks {
 		if i > 0 {
 			resp.Body = append(resp.Body, ',')
 		}
-		resp.Body = append(resp.Body, a[:len(a)-1]...) // without the line end
+		if t.together {
+			resp.Body = append(resp.Body, answers[i]...)
+			answers[i] = nil
+		} else {
+			resp.Body = t.appendCheck(ctx, resp.Body, &checks[i], id)
+		}
+		resp.Body = resp.Body[:len(resp.Body)-1] // without the line end
 	}
 	resp.Body = append(resp.Body, "]}\n"...)
+}
+
+// manyTogether decides checks at the same time, and returns their answers.
+func (t *Traffic) manyTogether(ctx context.Context, checks []check, id string) [][]byte {
+	answers := make([][]byte, len(checks))
+	var all sync.WaitGroup
+	for i := range checks {
+		all.Go(func() { answers[i] = t.appendCheck(ctx, nil, &checks[i], id) })
+	}
+	all.Wait()
+	return answers
+}
+
+// appendCheck decides a check of a batch and appends the answer to it, with a line end.
+func (t *Traffic) appendCheck(ctx context.Context, dst []byte, c *check, id string) []byte {
+	w := t.questions.Get().(*work)
+	defer func() {
+		if len(c.descriptors) <= keptDescriptors {
+			t.questions.Put(w)
+		}
+	}()
+	if err := c.put(ctx, t.limiter, w, id); err != nil {
+		return noDecision(err).Append(dst)
+	}
+	return appendVerdict(dst, &w.verdict, c.op == stint.AskAtMost)
 }

@@ -52,6 +52,7 @@ func TestBatchWrong(t *testing.T) {
 	handler := NewTraffic(l, TrafficOptions{}).Handler()
 	good := `{"key":"x","limit":{"requests":1,"per":"1h"}}`
 	many := strings.Repeat(good+",", MaxChecks) + good
+	wide := `{"domain":"api","descriptors":[` + strings.Repeat(`{"entries":[{"key":"user","value":"x"}]},`, 9) + `{"entries":[{"key":"user","value":"x"}]}]}`
 	for body, want := range map[string]string{
 		`{"checks":[` + good + `,{"key":"","limit":{"requests":1,"per":"1h"}}]}`: `checks[1].key`,
 		`{"checks":[` + good + `,{"domain":"api"}]}`:                             `checks[1].descriptors`,
@@ -59,7 +60,8 @@ func TestBatchWrong(t *testing.T) {
 		`{"checks":[]}`:                                                          `"message":"checks: empty`,
 		`{"checks":[{"checks":[` + good + `]}]}`:                                 `a batch within a batch`,
 		`{"checks":[` + many + `]}`:                                              `more than 1000 checks`,
-		`{"checks":7}`:                                                           `an array`,
+		`{"checks":[` + strings.Repeat(wide+",", MaxBatchDescriptors/10) + `{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"x"}]}]}]}`: `checks[500]: more than 5000 descriptors in all checks`,
+		`{"checks":7}`: `an array`,
 	} {
 		if status, answer, _ := call(t, handler, "POST", CheckPath, body); status != 400 || !strings.Contains(answer, want) {
 			t.Errorf("%.80s: %d %s, want %s", body, status, answer, want)
