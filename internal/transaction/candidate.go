@@ -42,9 +42,10 @@ func DeniedBeside(call *stint.Call, i int) bool {
 	return false
 }
 
-// Uncharged turns the answer to a peek into that to a candidate that is not charged.
+// Uncharged turns the answer to a peek, or to a take of an unlimited limit, into that to a candidate
+// that is not charged.
 func Uncharged(t *stint.Take, d *stint.Decision) {
-	d.Allowed = fits(t.Limit, d, uint64(DeniedCost(t)))
+	d.Allowed, d.Charged = fits(t.Limit, d, uint64(DeniedCost(t))), 0
 }
 
 // Apart decides a call that decide would divide: first its takes without the candidates, then the

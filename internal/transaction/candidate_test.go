@@ -48,6 +48,15 @@ func TestApart(t *testing.T) {
 	}
 }
 
+// An unlimited limit is answered without a store, as if the candidate was charged.
+func TestUncharged(t *testing.T) {
+	take := stint.Take{Key: "a", Limit: stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited}), Cost: 4, Op: stint.AskAtMost}
+	d := stint.Decision{Allowed: true, Charged: 4, Limit: stint.NoLimit, Remaining: stint.NoLimit}
+	if transaction.Uncharged(&take, &d); !d.Allowed || d.Charged != 0 {
+		t.Errorf("%+v, want it allowed and nothing charged", d)
+	}
+}
+
 // An error about the candidates fails nothing else, and one about the others is that of the call.
 func TestApartWithErrors(t *testing.T) {
 	failed := errors.New("failed")
