@@ -177,7 +177,9 @@ func TestTTLIsKnown(t *testing.T) {
 	if unknown > 10 {
 		t.Errorf("of %d keys TTL is unknown for %d", n, unknown)
 	}
-	send(4*bucketSlots/batch*batch, func(i int) []string { return []string{"CL.THROTTLE", fmt.Sprint("r", i), "5", "1", fmt.Sprint(3600 + i)} }, throttled)
+	send(4*bucketSlots/batch*batch, func(i int) []string {
+		return []string{"CL.THROTTLE", fmt.Sprint("r", i), "5", "1", fmt.Sprint(3600 + i)}
+	}, throttled)
 	c.send("CL.THROTTLE last 5 1 61")
 	if got := c.send("TTL last"); got != "61" {
 		t.Errorf("after many rates TTL is %s", got)
