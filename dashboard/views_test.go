@@ -190,7 +190,7 @@ func TestCSV(t *testing.T) {
 	tab.Until("document.querySelectorAll('tbody tr').length == 2")
 	want := "Key,Entries,Rule,Domain,Denied,Allowed,Over,Error at most\r\n" +
 		"00112233445566778899aabbccddeeff,\"user=" + strings.ReplaceAll(evil, `"`, `""`) + "\",shop/user,shop,321,500,0,4\r\n" +
-		"ffeeddccbbaa99887766554433221100,user=∗,shop/user,shop,45,100,2,4\r\n"
+		"ffeeddccbbaa99887766554433221100,user=∗," + strings.Repeat("a-long-name-", 20) + ",shop,45,100,2,4\r\n"
 	if got := copied(); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
