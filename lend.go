@@ -68,7 +68,7 @@ func (l *Limit) writeOff(st *State, now Instant) {
 		over = Instant(l.windowEnd(st.T))
 	}
 	st.lending.list = slices.DeleteFunc(st.lending.list, func(o loan) bool {
-		return o.until() <= now || over > 0 && (o.at < over || o.lent > 0)
+		return o.over(now) || over > 0 && (o.at < over || o.lent > 0)
 	})
 }
 

@@ -1,6 +1,7 @@
 package stint_test
 
 import (
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -44,6 +45,7 @@ func (m *lentModel) to(now int64) {
 		}
 		if first == nil {
 			m.fill(now)
+			maps.DeleteFunc(m.loans, func(_ uint64, l *lentLoan) bool { return l.lent == 0 && l.until-2_000_000 <= now })
 			return
 		}
 		m.fill(first.until)

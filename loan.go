@@ -34,7 +34,7 @@ const (
 	LeasePause = 75 * time.Millisecond
 )
 
-// active is for how long a node counts as one of those that ask.
+// active is for how long a node counts as one of those that ask, and a loan of nothing is listed.
 const active = 500 * time.Millisecond
 
 // lifeOfLoan is from when a loan was made until it is written off.
@@ -115,6 +115,12 @@ type loan struct {
 
 // until returns when a loan is written off.
 func (o *loan) until() Instant { return o.at.Add(lifeOfLoan) }
+
+// over reports whether a loan is in the list no longer: it was written off, or nothing of it is
+// unspent, and its node does not count as one of those that ask.
+func (o *loan) over(now Instant) bool {
+	return o.until() <= now || o.lent == 0 && o.at.Add(active) <= now
+}
 
 // loans are all loans of a key. Those of node 0 were made in an epoch that was lost.
 type loans struct {

@@ -96,12 +96,14 @@ local function decide(i)
   local name, n, lent = format(whole, node), 0, 0
   local loans, names, seqs, lents, grants, ats = {}, {}, {}, {}, {}, {}
   for loan, a, b, c, d, e in string.gmatch(rest, '( (%d+) (%d+) (%d+) (%d+) (%d+))') do
-    n = n + 1
-    loans[n], names[n], seqs[n], lents[n], grants[n], ats[n] = loan, a, b, tonumber(c), d, tonumber(e)
-    if ats[n] > now then
+    c, e = tonumber(c), tonumber(e)
+    if e > now then
       return ''
+    elseif c > 0 or e + ACTIVE > now then
+      n = n + 1
+      loans[n], names[n], seqs[n], lents[n], grants[n], ats[n] = loan, a, b, c, d, e
+      lent = lent + c
     end
-    lent = lent + lents[n]
   end
 
   -- Write off old loans.

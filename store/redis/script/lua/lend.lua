@@ -108,7 +108,7 @@ local function present_loans(st, loans, now)
 end
 
 -- tidy brings a state up to now. It writes off old loans, and those of a window that is over. Nodes
--- that asked since then stay in the list.
+-- that asked since then stay in the list, those with nothing lent for as long as they count as asking.
 function lending.tidy(l, st, now)
   local loans = st.loans
   present_loans(st, loans, now)
@@ -122,13 +122,12 @@ function lending.tidy(l, st, now)
     if l.most > 0 then
       st.t = max(st.t, now + lent * l.charge)
     end
-    return
   end
-  local stop = st.n > 0 and window_stop(l, st) or 0 -- 0: nothing was taken
+  local stop = not smooth(l) and st.n > 0 and window_stop(l, st) or 0 -- 0: nothing was taken
   local over = stop > 0 and stop <= now
   for i = #loans, 1, -1 do
     local o = loans[i]
-    if o.at + LIFE <= now or over and (o.at < stop or o.lent > 0) then
+    if o.at + LIFE <= now or o.lent == 0 and o.at + ACTIVE <= now or over and (o.at < stop or o.lent > 0) then
       table.remove(loans, i)
     end
   end

@@ -15,12 +15,12 @@ local function lent_units(loans, now, epoch, lost)
   local sum, first, left = 0, nil, start
   local lent, at, rest = string.match(loans, '^ %d+ %d+ (%d+) %d+ (%d+)()', start)
   while lent do
-    at = at + 2500000
-    if at > now + 7500000 or at <= now and (lent ~= '0' or first) then
+    at = at + (lent == '0' and 500000 or 2500000)
+    if at > now + 7500000 or at <= now and lent ~= '0' then
       return nil
     elseif at > now then
       sum, first = sum + lent, first or at
-    else
+    elseif not first then
       left = rest
     end
     lent, at, rest = string.match(loans, '^ %d+ %d+ (%d+) %d+ (%d+)()', rest)
