@@ -12,7 +12,6 @@ import (
 
 	"stint/app/settings"
 	"stint/internal/testkit"
-	"stint/internal/testkit/collector"
 	"stint/internal/testkit/programs"
 )
 
@@ -25,7 +24,7 @@ func parentOf(n, flags int) string {
 // below it. The collector gets the metrics too. Nothing that it gets has a key.
 func TestOTLP(t *testing.T) {
 	t.Parallel()
-	c := collector.Start(t)
+	c := programs.StartCollector(t)
 	redis := testkit.StartRedis(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, strings.Replace(demoRules, "descriptors:\n", "descriptors:\n  - key: user\n    rate_limit: {name: per user, requests: 3, per: 366d}\n", 1))

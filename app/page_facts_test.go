@@ -21,7 +21,7 @@ import (
 
 	"stint/facts"
 	"stint/internal/testkit"
-	"stint/internal/testkit/chromium"
+	"stint/internal/testkit/programs"
 	"stint/limiter"
 	"stint/rule"
 	"stint/server/factsapi"
@@ -47,7 +47,7 @@ func TestPageNumbers(t *testing.T) {
 	for range 1234 {
 		s.take(t)
 	}
-	tab := chromium.Start(t).Open(s.admin.URL + "/")
+	tab := programs.StartBrowser(t).Open(s.admin.URL + "/")
 	tab.Until("Number(document.body.dataset.frames) > 0 && document.querySelectorAll('tbody tr').length > 0")
 	first := 0.0
 	tab.Run("Number(document.body.dataset.first)", &first)
@@ -133,8 +133,8 @@ func TestPageCost(t *testing.T) {
 	pprof.StopCPUProfile()
 	seconds, decisions, sent := time.Since(began).Seconds(), decided.Load()-before, frames.Load()-seen
 	testkit.Must(t, out.Close())
-	browser := chromium.Start(t)
-	var tabs []*chromium.Tab
+	browser := programs.StartBrowser(t)
+	var tabs []*programs.Tab
 	for range 10 {
 		tabs = append(tabs, browser.Open(s.admin.URL+"/"))
 	}

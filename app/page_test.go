@@ -17,7 +17,7 @@ import (
 
 	"stint/app/settings"
 	"stint/internal/testkit"
-	"stint/internal/testkit/chromium"
+	"stint/internal/testkit/programs"
 	"stint/server/access"
 )
 
@@ -77,14 +77,14 @@ func (s *pageService) take(t *testing.T) (answer struct {
 }
 
 // logIn logs in at the page.
-func logIn(tab *chromium.Tab, token string) {
+func logIn(tab *programs.Tab, token string) {
 	tab.Until("document.querySelector('form.login')")
 	tab.Run(fmt.Sprintf("(() => { const f = document.querySelector('form.login'); f.elements.token.value = %q; f.requestSubmit(); })()", token), nil)
 	tab.Until("!document.querySelector('form.login')")
 }
 
 // sendForm fills a form and sends it, and waits for the answer.
-func sendForm(t *testing.T, tab *chromium.Tab, form, fields string) {
+func sendForm(t *testing.T, tab *programs.Tab, form, fields string) {
 	t.Helper()
 	tab.Until(fmt.Sprintf("document.querySelector('form[aria-label=%q]')", form))
 	tab.Run("document.getElementById('note').replaceChildren()", nil)
@@ -109,7 +109,7 @@ func TestPageActs(t *testing.T) {
 	if a := s.take(t); a.Allowed {
 		t.Fatalf("%+v", a)
 	}
-	tab := chromium.Start(t).Open(s.admin.URL + "/#/keys?domain=api&entries=user%3D42")
+	tab := programs.StartBrowser(t).Open(s.admin.URL + "/#/keys?domain=api&entries=user%3D42")
 	logIn(tab, s.tokens["support"])
 	sendForm(t, tab, "Reset", `{"why": "ticket 1"}`)
 	if a := s.take(t); !a.Allowed || a.Remaining != 1 {
@@ -312,7 +312,7 @@ func TestPageForeign(t *testing.T) {
 		}))
 		t.Cleanup(site.Close)
 		_, port, _ := strings.Cut(strings.TrimPrefix(site.URL, "http://"), ":")
-		tab := chromium.Start(t, "--host-resolver-rules=MAP rebound.example 127.0.0.1").Open(s.admin.URL + "/")
+		tab := programs.StartBrowser(t, "--host-resolver-rules=MAP rebound.example 127.0.0.1").Open(s.admin.URL + "/")
 		if !open {
 			logIn(tab, s.tokens["write"])
 		}

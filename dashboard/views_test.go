@@ -18,7 +18,7 @@ import (
 
 	"stint/internal/logging"
 	"stint/internal/testkit"
-	"stint/internal/testkit/chromium"
+	"stint/internal/testkit/programs"
 	"stint/server/access"
 )
 
@@ -47,7 +47,7 @@ var views = []view{
 }
 
 // open opens a view in a tab and waits until it shows the texts.
-func (v *view) open(tab *chromium.Tab, url string) {
+func (v *view) open(tab *programs.Tab, url string) {
 	tab.Go(url + "/#/" + v.address)
 	for _, text := range v.texts {
 		tab.Until("document.body.dataset.view && document.querySelector('main').innerText.replaceAll('\\u00a0', ' ').includes(" + quote(text) + ")")
@@ -59,7 +59,7 @@ func (v *view) open(tab *chromium.Tab, url string) {
 func TestViews(t *testing.T) {
 	t.Parallel() // most of the time is the browser's
 	f := startFixture(t, &access.Guard{})
-	tab := chromium.Start(t, "--lang=en-US").Open(f.URL + "/")
+	tab := programs.StartBrowser(t, "--lang=en-US").Open(f.URL + "/")
 	for i := range views {
 		v := &views[i]
 		tab.Size(1280, 900, false)
@@ -111,7 +111,7 @@ func TestCalm(t *testing.T) {
 	t.Parallel()
 	f := startFixture(t, &access.Guard{})
 	f.calm.Store(true)
-	tab := chromium.Start(t).Open("about:blank")
+	tab := programs.StartBrowser(t).Open("about:blank")
 	tab.Size(1200, 790, false)
 	tab.Go(f.URL + "/")
 	tab.Until("document.body.dataset.view && document.querySelector('main').innerText.includes('the same rules')")
@@ -153,7 +153,7 @@ func TestAccessible(t *testing.T) {
 	testkit.Must(t, err)
 	axe, err := io.ReadAll(unzipped)
 	testkit.Must(t, err)
-	tab := chromium.Start(t).Open("about:blank")
+	tab := programs.StartBrowser(t).Open("about:blank")
 	check := func(what string) {
 		for _, dark := range []bool{false, true} {
 			tab.Size(1280, 900, dark)
@@ -178,7 +178,7 @@ func TestAccessible(t *testing.T) {
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	f := startFixture(t, &access.Guard{})
-	tab := chromium.Start(t).Open(f.URL + "/#/keys")
+	tab := programs.StartBrowser(t).Open(f.URL + "/#/keys")
 	copied := func() (text string) {
 		tab.Run(`new Promise(done => {
 			const made = URL.createObjectURL;
@@ -211,7 +211,7 @@ func TestCSV(t *testing.T) {
 func TestLive(t *testing.T) {
 	t.Parallel()
 	f := startFixture(t, &access.Guard{})
-	tab := chromium.Start(t).Open(f.URL + "/")
+	tab := programs.StartBrowser(t).Open(f.URL + "/")
 	tab.Until("document.getElementById('live').textContent == 'live'")
 	first := 0.0
 	tab.Run("performance.now()", &first)
@@ -240,7 +240,7 @@ func TestLive(t *testing.T) {
 func TestNodeJoins(t *testing.T) {
 	t.Parallel()
 	f := startFixture(t, &access.Guard{})
-	tab := chromium.Start(t, "--lang=en-US").Open(f.URL + "/")
+	tab := programs.StartBrowser(t, "--lang=en-US").Open(f.URL + "/")
 	shown := "document.querySelector('main').innerText"
 	tab.Until("document.body.dataset.view && Number(document.body.dataset.frames) > 3 && " + shown + ".includes('25 %')")
 	tab.Run("window.jumped = 0; setInterval(() => { if ("+shown+".replaceAll(',', '').includes('1000000030')) window.jumped = 1; }, 5)", nil)
@@ -259,7 +259,7 @@ func TestRuleText(t *testing.T) {
 	t.Parallel()
 	f := startFixture(t, &access.Guard{})
 	testkit.Must(t, os.WriteFile(f.rules, []byte(strings.Replace(ruleText, "requests: 100", "requests: many", 1)), 0o600))
-	tab := chromium.Start(t).Open(f.URL + "/#/text/" + strings.ReplaceAll(f.rules, "/", "%2F") + "/4")
+	tab := programs.StartBrowser(t).Open(f.URL + "/#/text/" + strings.ReplaceAll(f.rules, "/", "%2F") + "/4")
 	tab.Until("document.querySelector('li#at .fault.error') && document.querySelector('main').innerText.includes('earlier rules are in force')")
 	line := ""
 	tab.Run("document.querySelector('li#at').innerText", &line)
@@ -276,7 +276,7 @@ func TestRuleText(t *testing.T) {
 func TestForms(t *testing.T) {
 	t.Parallel()
 	f := startFixture(t, &access.Guard{})
-	tab := chromium.Start(t).Open(f.URL + "/#/keys?domain=shop&entries=user%3D42")
+	tab := programs.StartBrowser(t).Open(f.URL + "/#/keys?domain=shop&entries=user%3D42")
 	for _, c := range []struct{ form, fields, want string }{
 		{"Reset", `{"why": "ticket ü"}`, `POST /v1/reset {"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"42"}]}]} ticket ü`},
 		{"Ban", `{"why": "w", "until": "1h"}`, `PUT /v1/bans {"subject":"user=42","why":"w","until":"1h"}`},
@@ -304,13 +304,13 @@ func TestForms(t *testing.T) {
 }
 
 // send fills the fields of a form and sends it, as soon as it is there.
-func send(tab *chromium.Tab, form, fields string) {
+func send(tab *programs.Tab, form, fields string) {
 	tab.Until("document.querySelector(" + quote(`form[aria-label="`+form+`"]`) + ")")
 	tab.Run("(() => { const f = document.querySelector("+quote(`form[aria-label="`+form+`"]`)+"); for (const [k, v] of Object.entries("+fields+")) f.elements[k].value = v; f.requestSubmit(); })()", nil)
 }
 
 // login enters a token.
-func login(tab *chromium.Tab, token string) {
+func login(tab *programs.Tab, token string) {
 	tab.Until("document.querySelector('form.login')")
 	tab.Run("(() => { const f = document.querySelector('form.login'); f.elements.token.value = "+quote(token)+"; f.requestSubmit(); })()", nil)
 	tab.Until("!document.querySelector('form.login')")

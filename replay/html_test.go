@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/testkit/chromium"
+	"stint/internal/testkit/programs"
 	"stint/replay/accesslog"
 )
 
@@ -21,7 +21,7 @@ func browse(t *testing.T, page []byte) (dom, console string) {
 	if err := os.WriteFile(file, page, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return chromium.Browse(t, "file://"+file)
+	return programs.Browse(t, "file://"+file)
 }
 
 // TestPage opens the page in a browser: the charts are drawn, nothing is loaded from elsewhere,

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"stint/internal/testkit"
-	"stint/internal/testkit/collector"
+	"stint/internal/testkit/programs"
 )
 
 // A decision of the gateway is part of its caller's trace, which the header of the request names or
@@ -15,7 +15,7 @@ func TestTraces(t *testing.T) {
 	for _, tracing := range []bool{false, true} {
 		name := map[bool]string{false: "header", true: "tracing"}[tracing]
 		t.Run(name, func(t *testing.T) {
-			c := collector.Start(t)
+			c := programs.StartCollector(t)
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.HTTP) // of tracing
 			t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
 			t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
@@ -37,7 +37,7 @@ http://ADDRESS {
 			if a := g.get("/", "Traceparent", "00-"+trace+"-00f067aa0ba902b7-01"); a.status != http.StatusOK {
 				t.Fatal(a)
 			}
-			var decision, parent collector.Span
+			var decision, parent programs.Span
 			testkit.Until(t, "the collector has the spans", func() bool {
 				for _, span := range c.Spans() {
 					if span.Name == "stint.decide" {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"stint/internal/testkit"
-	"stint/internal/testkit/chromium"
+	"stint/internal/testkit/programs"
 )
 
 // Chromium shows the page and, after the login, what is behind it, over a certificate of the internal
@@ -28,7 +28,7 @@ func TestBrowser(t *testing.T) {
 	t.Setenv("HOME", home)
 
 	page := "https://localhost:" + port(g.https)
-	if dom, _ := chromium.Browse(t, page+"/"); strings.Contains(dom, "the page ran") {
+	if dom, _ := programs.Browse(t, page+"/"); strings.Contains(dom, "the page ran") {
 		t.Errorf("shown without trust: %s", dom)
 	}
 	database := filepath.Join(home, ".pki/nssdb")
@@ -43,12 +43,12 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{page + "/": "the page ran", strings.Replace(page, "//", "//ann:secret@", 1) + "/admin": "hello ann"} {
-		if dom, console := chromium.Browse(t, path); !strings.Contains(dom, want) {
+		if dom, console := programs.Browse(t, path); !strings.Contains(dom, want) {
 			t.Errorf("%s: %s\n%s", path, dom, console)
 		}
 	}
 	for _, path := range []string{page + "/admin", strings.Replace(page, "//", "//ann:wrong@", 1) + "/admin"} {
-		if dom, _ := chromium.Browse(t, path); strings.Contains(dom, "hello") {
+		if dom, _ := programs.Browse(t, path); strings.Contains(dom, "hello") {
 			t.Errorf("%s: %s", path, dom)
 		}
 	}

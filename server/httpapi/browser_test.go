@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"stint/internal/testkit"
-	"stint/internal/testkit/chromium"
+	"stint/internal/testkit/programs"
 )
 
 // page is a page of another site. It sends all requests that a browser sends without a preflight: a
@@ -99,7 +99,7 @@ func TestBrowser(t *testing.T) {
 	}))
 	defer site.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(site.URL, "http://"), ":")
-	dom, console := chromium.Browse(t, "http://rebound.example:"+port+"/", "--host-resolver-rules=MAP rebound.example 127.0.0.1")
+	dom, console := programs.Browse(t, "http://rebound.example:"+port+"/", "--host-resolver-rules=MAP rebound.example 127.0.0.1")
 	for _, want := range []string{"<title>done</title>", "check opaque; json opaque; reset opaque", "preflight failed", "rebound reset 403; rebound limits 403"} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page lacks %q:\n%s\n%s", want, dom[max(0, strings.Index(dom, "<pre")):], console)

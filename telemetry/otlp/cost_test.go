@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint/internal/testkit"
-	"stint/internal/testkit/collector"
+	"stint/internal/testkit/programs"
 	"stint/limiter"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -21,7 +21,7 @@ import (
 func BenchmarkTraces(b *testing.B) {
 	for _, test := range []struct{ name, parent string }{{"off", ""}, {"none", ""}, {"unsampled", unsampled}, {"sampled", sampled}} {
 		b.Run(test.name, func(b *testing.B) {
-			c := collector.Start(b)
+			c := programs.StartCollector(b)
 			e, err := otlp.New(otlp.Options{Endpoint: c.HTTP, Traces: true, Tracer: otlp.TracerOptions{Most: 1 << 31}})
 			testkit.Must(b, err)
 			if test.name == "off" {

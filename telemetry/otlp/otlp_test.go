@@ -17,7 +17,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
-	"stint/internal/testkit/collector"
+	"stint/internal/testkit/programs"
 	"stint/internal/text"
 	"stint/limiter"
 	"stint/rule"
@@ -79,7 +79,7 @@ func (s *setup) decide(t *testing.T, parent, domain, user string) {
 func TestTraces(t *testing.T) {
 	for _, protocol := range []string{"http", "grpc"} {
 		t.Run(protocol, func(t *testing.T) {
-			c := collector.Start(t)
+			c := programs.StartCollector(t)
 			s := start(t, otlp.Options{Endpoint: map[string]string{"http": c.HTTP, "grpc": c.GRPC}[protocol], Traces: true})
 			s.decide(t, sampled, "api", "alice")
 			s.decide(t, sampled, "api", "alice")
@@ -137,7 +137,7 @@ func (brokenStore) Decide(_ context.Context, call *stint.Call) error {
 
 // A decision without an answer failed, and so did the call to the store. Neither has the error's text.
 func TestFailures(t *testing.T) {
-	c := collector.Start(t)
+	c := programs.StartCollector(t)
 	s := start(t, otlp.Options{Endpoint: c.HTTP, Traces: true})
 	l := limiter.New(s.Store(brokenStore{}, "redis", "here"), s.limiter.Table(), limiter.Options{Tracer: s.Tracer()})
 	req := limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{Entries: []rule.Entry{{Key: "user", Value: "alice"}}, Cost: 1}}}
@@ -159,7 +159,7 @@ func TestFailures(t *testing.T) {
 
 // Without a caller's trace a decision is traced by chance, and begins a trace.
 func TestSample(t *testing.T) {
-	c := collector.Start(t)
+	c := programs.StartCollector(t)
 	s := start(t, otlp.Options{Endpoint: c.HTTP, Traces: true, Tracer: otlp.TracerOptions{Sample: 0.5}})
 	for range 200 {
 		s.decide(t, "", "other", "x")
@@ -179,7 +179,7 @@ func TestSample(t *testing.T) {
 
 // The header of a request names the parent.
 func TestHandler(t *testing.T) {
-	c := collector.Start(t)
+	c := programs.StartCollector(t)
 	s := start(t, otlp.Options{Endpoint: c.HTTP, Traces: true})
 	handler := s.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		req := limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{Entries: []rule.Entry{{Key: "user", Value: "x"}}, Cost: 1}}}
@@ -200,7 +200,7 @@ func TestHandler(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	for _, protocol := range []string{"http", "grpc"} {
 		t.Run(protocol, func(t *testing.T) {
-			c := collector.Start(t)
+			c := programs.StartCollector(t)
 			s := start(t, otlp.Options{Endpoint: map[string]string{"http": c.HTTP, "grpc": c.GRPC}[protocol], Interval: 10 * time.Millisecond})
 			if s.Tracer() != nil {
 				t.Error("a tracer although traces are off")
@@ -221,7 +221,7 @@ func TestMetrics(t *testing.T) {
 // While the collector is away no decision waits for it, the memory is bounded, and the log has one
 // line; when it is back another one.
 func TestCollectorAway(t *testing.T) {
-	c := collector.Start(t)
+	c := programs.StartCollector(t)
 	var back atomic.Bool
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !back.Load() {

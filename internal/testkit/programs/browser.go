@@ -1,4 +1,4 @@
-package chromium
+package programs
 
 import (
 	"bufio"
@@ -50,17 +50,14 @@ type reply struct {
 	} `json:"error"`
 }
 
-// patience is the longest time in which a browser must answer.
-const patience = 2 * time.Minute
-
-// Start starts Chromium, which ends with the test. more are further flags.
-func Start(t testing.TB, more ...string) *Browser {
+// StartBrowser starts Chromium, which ends with the test. more are further flags.
+func StartBrowser(t testing.TB, more ...string) *Browser {
 	t.Helper()
 	toChild, in, err := os.Pipe()
 	testkit.Must(t, err)
 	fromChild, out, err := os.Pipe()
 	testkit.Must(t, err)
-	cmd := exec.Command(path(t), append(append(flags(t), more...), "--remote-debugging-pipe", "about:blank")...)
+	cmd := exec.Command(chromiumPath(t), append(append(chromiumFlags(t), more...), "--remote-debugging-pipe", "about:blank")...)
 	cmd.ExtraFiles = []*os.File{toChild, out} // descriptors 3 and 4
 	testkit.OwnGroup(cmd)
 	testkit.Must(t, cmd.Start())
@@ -147,8 +144,8 @@ func (b *Browser) call(session, method string, params, result any) error {
 			return json.Unmarshal(r.Result, result)
 		}
 		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("%s: no answer in %s", method, patience)
+	case <-time.After(2 * patience):
+		return fmt.Errorf("%s: no answer in %s", method, 2*patience)
 	}
 }
 

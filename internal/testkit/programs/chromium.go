@@ -1,6 +1,4 @@
-// Package chromium opens pages in a real browser for tests: Browse shows one and returns its DOM, and
-// a Browser is driven step by step.
-package chromium
+package programs
 
 import (
 	"bytes"
@@ -18,10 +16,10 @@ import (
 // DOM at the end and its console output. more are further flags of Chromium.
 func Browse(t *testing.T, url string, more ...string) (dom, console string) {
 	t.Helper()
-	program := path(t)
+	program := chromiumPath(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	args := append(flags(t), "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom")
+	args := append(chromiumFlags(t), "--enable-logging=stderr", "--virtual-time-budget=3000", "--dump-dom")
 	cmd := exec.CommandContext(ctx, program, append(append(args, more...), url)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -36,8 +34,8 @@ func Browse(t *testing.T, url string, more ...string) (dom, console string) {
 	return out.String(), console
 }
 
-// path returns the path of Chromium.
-func path(t testing.TB) string {
+// chromiumPath returns the path of Chromium.
+func chromiumPath(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
@@ -48,8 +46,8 @@ func path(t testing.TB) string {
 	return ""
 }
 
-// flags returns the flags of a Chromium without a window that calls nobody by itself.
-func flags(t testing.TB) []string {
+// chromiumFlags returns the flags of a Chromium without a window that calls nobody by itself.
+func chromiumFlags(t testing.TB) []string {
 	return []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -1,6 +1,4 @@
-// Package collector is an OpenTelemetry collector for tests. It keeps what it receives by OTLP, over
-// HTTP and gRPC.
-package collector
+package programs
 
 import (
 	"context"
@@ -52,8 +50,8 @@ type Point struct {
 	Value      float64
 }
 
-// Start starts a collector until the test ends.
-func Start(t testing.TB) *Collector {
+// StartCollector starts a collector until the test ends.
+func StartCollector(t testing.TB) *Collector {
 	t.Helper()
 	c := &Collector{metrics: map[string][]Point{}}
 	web := httptest.NewServer(http.HandlerFunc(c.serveHTTP))
