@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/migrate"
+	"stint/internal/transaction"
 )
 
 func tokens(requests uint32, per time.Duration, burst uint32) *stint.Limit {
@@ -34,7 +34,7 @@ func TestChangedNumbers(t *testing.T) {
 		{"60/min used up, 2/s asks", tokens(60, time.Minute, 0), tokens(2, time.Second, 0), 60, 0, 1, false, 29500 * time.Millisecond, 30 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var r migrate.Record
+			var r transaction.Record
 			r.Force(test.was, zero, test.used)
 			at := zero.Add(test.after)
 			r.Take(test.is, at, 0) // a look changes nothing
@@ -53,7 +53,7 @@ func TestChangedNumbers(t *testing.T) {
 // and so does a denied take that gains nothing.
 func TestChangedNumbersStay(t *testing.T) {
 	was, faster, none := tokens(10, time.Hour, 0), tokens(5, time.Second, 0), tokens(0, time.Hour, 1)
-	var r migrate.Record
+	var r transaction.Record
 	r.Take(was, zero, 10)
 	for _, ask := range []struct {
 		limit *stint.Limit
@@ -91,7 +91,7 @@ func TestChangedNumbersBound(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			eachHistory(t, nil, func(t *testing.T, h *history) {
-				var r migrate.Record
+				var r transaction.Record
 				var takes []taken
 				at := zero
 				for range 200 {
@@ -132,7 +132,7 @@ func TestChangedNumbersExact(t *testing.T) {
 		}
 		charge := func(l *stint.Limit) int64 { return ceilDiv(l.Spec().Per.Microseconds(), int64(l.Spec().Requests)) }
 		level, last, under, slack := new(big.Rat), zero, limits[0], new(big.Rat)
-		var r migrate.Record
+		var r transaction.Record
 		for _, try := range h.tries {
 			l := limits[h.IntN(len(limits))]
 			level.Sub(level, big.NewRat(int64(try.at-last), charge(under)))
@@ -169,7 +169,7 @@ func TestChangedNumbersExact(t *testing.T) {
 func TestChangedNumbersOverdrawn(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Requests: 999, Per: 7 * time.Second, Overdraw: true})
 	small := stint.MustLimit(stint.Spec{Requests: 12, Per: 7 * time.Second, Overdraw: true})
-	var r migrate.Record
+	var r transaction.Record
 	r.Take(large, zero, 999)
 	r.Take(small, zero, 1) // denied, and debited
 	if d := r.Take(large, zero, 1); d.Allowed {
@@ -188,7 +188,7 @@ func TestChangedNumbersLater(t *testing.T) {
 		old.Requests, old.Per = 100, time.Hour
 		was, is := stint.MustLimit(old), stint.MustLimit(spec)
 		at := stint.At(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-		var r migrate.Record
+		var r transaction.Record
 		r.Take(was, at, 25)
 		if d := r.Take(is, at, 7); d.Allowed || d.RetryAfter != 3*time.Minute || d.ResetAfter < 3*time.Minute {
 			t.Errorf("%v: %+v", spec.Algorithm, d)

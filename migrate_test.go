@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/migrate"
+	"stint/internal/transaction"
 )
 
 // Raising 10 to 1000 while blocked lets the next pass; lowering 1000 to 10 lets at
@@ -120,7 +120,7 @@ func TestCarryLargestDebts(t *testing.T) {
 			numbers[0].Algorithm, numbers[1].Algorithm, numbers[1].Overdraw = a, a, false
 			old, limit := stint.MustLimit(numbers[0]), stint.MustLimit(numbers[1])
 			for _, cost := range []uint64{1e9, 2e9, stint.MaxCost} {
-				r := new(migrate.Record)
+				r := new(transaction.Record)
 				r.Take(old, zero, cost)
 				for i := range 3 {
 					r.Take(old, zero+stint.Instant(100*(i+1)), 1)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/migrate"
+	"stint/internal/transaction"
 )
 
 // others returns limits of the same algorithm with other numbers, the limit of the history first.
@@ -22,7 +22,7 @@ func (h *history) others() []*stint.Limit {
 }
 
 // written is what a record would write down.
-func written(t *testing.T, r *migrate.Record) []byte {
+func written(t *testing.T, r *transaction.Record) []byte {
 	t.Helper()
 	b, err := r.State.AppendBinary(nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func written(t *testing.T, r *migrate.Record) []byte {
 // passes sooner and expires no later. A take that passes is charged, and nothing is forgotten.
 func TestRecordForgetsNothing(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
-		limits, r := h.others(), new(migrate.Record)
+		limits, r := h.others(), new(transaction.Record)
 		untouched := written(t, r)
 		for _, try := range h.tries {
 			l := limits[h.IntN(len(limits))]
@@ -87,7 +87,7 @@ func stateOf(t *testing.T, b []byte) *stint.State {
 // the state was written under other numbers. By ResetAfter the key is untouched.
 func TestRecordRetry(t *testing.T) {
 	eachHistory(t, nil, func(t *testing.T, h *history) {
-		limits, r := h.others(), new(migrate.Record)
+		limits, r := h.others(), new(transaction.Record)
 		for _, try := range h.tries {
 			l := limits[h.IntN(len(limits))]
 			if try.cost > 0 && h.IntN(10) == 0 {
@@ -101,7 +101,7 @@ func TestRecordRetry(t *testing.T) {
 			// From here on one caller is alone.
 			cost := h.cost() % (uint64(l.Capacity()) + 2)
 			under, before := r.Limit, r.State
-			alone := &migrate.Record{State: *clone(t, &before), Limit: under}
+			alone := &transaction.Record{State: *clone(t, &before), Limit: under}
 			tested := alone.Test(l, try.at, cost)
 			d := alone.Take(l, try.at, cost)
 			switch {
@@ -135,7 +135,7 @@ func TestRecordBound(t *testing.T) {
 				spec.Requests = uint32(1 + h.IntN(int(spec.Requests)))
 				limits := []*stint.Limit{h.limit, stint.MustLimit(spec)}
 				burst, requests, per := h.limit.Capacity(), int64(h.limit.Spec().Requests), spec.Per.Microseconds()
-				var r migrate.Record
+				var r transaction.Record
 				var takes []taken
 				for _, try := range h.tries {
 					if r.Take(limits[h.IntN(2)], try.at, try.cost).Allowed && try.cost > 0 {
@@ -172,7 +172,7 @@ func TestRecordRollingReload(t *testing.T) {
 				}
 				low.Overdraw = op == "overdraw"
 				large, small := stint.MustLimit(spec), stint.MustLimit(low)
-				var r migrate.Record
+				var r transaction.Record
 				r.Take(large, zero, 900)
 				for range 10 {
 					var d stint.Decision
@@ -214,7 +214,7 @@ func TestRecordRollingReload(t *testing.T) {
 func TestRecordOwesNoMore(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Hour})
 	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Minute})
-	var r migrate.Record
+	var r transaction.Record
 	r.Take(large, zero, 900)
 	if d := r.DebitCapped(small, zero, 1); !d.Over || r.Limit != large {
 		t.Errorf("%+v under %+v", d, r.Limit.Spec())
@@ -226,7 +226,7 @@ func TestRecordOwesNoMore(t *testing.T) {
 func TestRecordLowered(t *testing.T) {
 	large := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: 1000 * time.Second})
 	small := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: 1000 * time.Second})
-	var r migrate.Record
+	var r transaction.Record
 	r.Take(large, zero, 50)
 	for _, step := range []struct {
 		after       time.Duration

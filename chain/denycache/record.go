@@ -63,7 +63,7 @@ func steady(l *stint.Limit) bool {
 }
 
 // countable reports whether the key's state can be computed from a denial. It cannot for a steady
-// bucket whose state stands under other numbers, see migrate.Record: the denial follows those.
+// bucket whose state stands under other numbers, see transaction.Record: the denial follows those.
 func countable(t *stint.Take, d *stint.Decision) bool {
 	if !steady(t.Limit) {
 		return true

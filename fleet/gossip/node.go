@@ -13,7 +13,6 @@ import (
 	"stint/fleet/gossip/wire"
 	"stint/internal/system"
 	"stint/internal/transaction"
-	"stint/migrate"
 )
 
 // Defaults of Options.
@@ -199,7 +198,7 @@ func (n *Node) decideOne(t *stint.Take, at, now stint.Instant, d *stint.Decision
 
 // apply executes the operation of a take on a state.
 func apply(t *stint.Take, st *stint.State, now stint.Instant) stint.Decision {
-	r := migrate.Record{State: *st, Limit: t.Limit}
+	r := transaction.Record{State: *st, Limit: t.Limit}
 	d := r.Apply(t.Op, t.Limit, now, uint64(t.Cost), t.Undo)
 	*st = r.State
 	return d
@@ -352,7 +351,7 @@ func (n *Node) loadLocked(p *transaction.Part[name], h *place, now stint.Instant
 	}
 	n.prepare(e, t.Limit, now)
 	e.setTerms(t)
-	p.Record, h.entry, h.usedBefore = migrate.Record{State: e.state, Limit: t.Limit}, e, t.Limit.ForStores().Used(&e.state, now)
+	p.Record, h.entry, h.usedBefore = transaction.Record{State: e.state, Limit: t.Limit}, e, t.Limit.ForStores().Used(&e.state, now)
 }
 
 // statistics are the counters behind Stats.

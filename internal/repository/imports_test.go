@@ -24,13 +24,8 @@ var layers = []layer{
 		"the vocabulary and the algorithms stand on the standard library alone",
 	},
 	{
-		[]string{"migrate"},
-		[]string{"."},
-		"what is used of a key is kept by pure functions of states and limits",
-	},
-	{
 		[]string{"internal/transaction"},
-		[]string{".", "migrate"},
+		[]string{"."},
 		"a transaction charges records; stores know where these are",
 	},
 	{
@@ -70,7 +65,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"fleet/gossip"},
-		[]string{".", "migrate", "fleet/gossip/wire", "internal/..."},
+		[]string{".", "fleet/gossip/wire", "internal/..."},
 		"a node reads and writes messages in the one format that all nodes share",
 	},
 	{
@@ -85,12 +80,12 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "chain/*", "fleet/*"},
-		[]string{".", "migrate", "store/redis/connect", "store/redis/script", "store/storetest/model", "internal/..."},
+		[]string{".", "store/redis/connect", "store/redis/script", "store/storetest/model", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
 		[]string{"store/storetest/*"},
-		[]string{".", "migrate"},
+		[]string{".", "internal/transaction"},
 		"the model of a store depends on no store and no test",
 	},
 	{
@@ -125,7 +120,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/audit"},
-		[]string{".", "migrate", "rule", "rule/action", "rule/denial", "rule/penalty", "internal/..."},
+		[]string{".", "rule", "rule/action", "rule/denial", "rule/penalty", "internal/..."},
 		"who looks for mistakes in rules reads them as they decide, and decides nothing",
 	},
 	{
@@ -368,7 +363,7 @@ var layers = []layer{
 
 // forTests are the packages that the tests of any package may import in addition.
 var forTests = []string{
-	".", "migrate", "rule/rulefile", "limiter/lookup", "records", "records/apikey", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
+	".", "rule/rulefile", "limiter/lookup", "records", "records/apikey", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
 }
 
 // importDirection reports imports that point upwards or sideways, and packages without a layer.

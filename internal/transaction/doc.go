@@ -45,6 +45,11 @@
 //
 // [Charges] collect what a call charged in several places, and make the refunds that undo it.
 //
+// # Other numbers
+//
+// A [Record] is the state of a key with the limit under which it was written. It keeps the use of the
+// key while the numbers of its limit change.
+//
 // # States that cannot be read
 //
 // A store decides all groups except those with a state that it cannot read, and lists the takes of

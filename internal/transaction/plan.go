@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"stint"
-	"stint/migrate"
 )
 
 // AllOrNone is the group of all takes of a call that are not Independent.
@@ -74,11 +73,11 @@ type Part[K comparable] struct {
 
 	// Record is the state of the key, and At the time of the decision. For Decide the caller sets
 	// both, and stores the Record afterwards.
-	Record migrate.Record
+	Record Record
 	At     stint.Instant
 
 	// Loan is the report of a node that may have units of the key; nil: none. The caller has read
-	// it (see [migrate.Record.Report]); Decide lends.
+	// it (see [Record.Report]); Decide lends.
 	Loan *stint.Loan
 
 	extra uint64 // units for borrowers that do not fit their own limits
@@ -93,7 +92,7 @@ type debt struct {
 
 // Set sets the limit, the key's state under it, and the time of the decision.
 func (p *Part[K]) Set(limit *stint.Limit, state stint.State, at stint.Instant) {
-	p.Limit, p.Record, p.At = limit, migrate.Record{State: state, Limit: limit}, at
+	p.Limit, p.Record, p.At = limit, Record{State: state, Limit: limit}, at
 }
 
 // Units returns the units of a test: Cost, and those for borrowers that do not fit their own

@@ -6,7 +6,7 @@ import (
 
 	"stint"
 	"stint/internal/text"
-	"stint/migrate"
+	"stint/internal/transaction"
 	"stint/rule"
 )
 
@@ -64,7 +64,7 @@ func longestWait(was, is *stint.Limit) (longest time.Duration) {
 }
 
 // usedUp returns the state of a key just after a take of all units that the limit allows.
-func usedUp(l *stint.Limit, at stint.Instant) (r migrate.Record) {
+func usedUp(l *stint.Limit, at stint.Instant) (r transaction.Record) {
 	if s := l.Spec(); s.StartUsedUp { // the first take of such a key stores its initial, used-up state
 		first := at.Add(-s.Per - s.Per/time.Duration(s.Blocks))
 		first = first.Add(r.Test(l, first, 1).RetryAfter)

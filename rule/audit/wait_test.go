@@ -9,7 +9,7 @@ import (
 
 	"stint"
 	"stint/internal/text"
-	"stint/migrate"
+	"stint/internal/transaction"
 	"stint/rule/audit"
 )
 
@@ -104,7 +104,7 @@ func TestCompareWaitsEnough(t *testing.T) {
 		old, now := stint.MustLimit(was), stint.MustLimit(is)
 		for range 20 {
 			at := stint.At(time.Date(2026, 1, 1, 0, 0, random.IntN(30*86400), 1000*random.IntN(1e6), time.UTC))
-			var r migrate.Record
+			var r transaction.Record
 			r.Take(old, at, uint64(old.Capacity()))
 			at = at.Add(time.Duration(random.Int64N(int64(was.Per))))
 			if d := r.Test(now, at, 1); !d.Allowed && d.RetryAfter > said {

@@ -5,12 +5,12 @@ import (
 	"unsafe"
 
 	"stint"
-	"stint/migrate"
+	"stint/internal/transaction"
 )
 
 // cell is the state of a key that does not fit into one word.
 type cell struct {
-	migrate.Record
+	transaction.Record
 	bytes int64 // bytes that Store.bytes counts for it
 }
 
@@ -49,7 +49,7 @@ func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, at stint.In
 		s.storeLocked(sh, fp, c, s.now(at)) // it is no longer in the table
 		return c, false
 	}
-	return &cell{Record: migrate.Record{Limit: limit}}, true
+	return &cell{Record: transaction.Record{Limit: limit}}, true
 }
 
 // freshLocked returns the time for deciding a key without a state at now.
@@ -77,7 +77,7 @@ func (s *Store) fromTableLocked(sh *shard, fp uint64) *cell {
 			return nil
 		}
 		old := s.limits.of(word)
-		return &cell{Record: migrate.Record{State: old.ForStores().Unpack(word & stateMask), Limit: old}}
+		return &cell{Record: transaction.Record{State: old.ForStores().Unpack(word & stateMask), Limit: old}}
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"stint"
 	"stint/internal/system"
 	"stint/internal/transaction"
-	"stint/migrate"
 )
 
 // DefaultBudget is the budget of a store in bytes if Options set none: enough for about ten million
@@ -305,7 +304,7 @@ func (s *Store) loan(t *stint.Take) *stint.Loan {
 }
 
 // lend is apply for a node that reports its lease and asks for more.
-func (q *query) lend(r *migrate.Record, at stint.Instant, e stint.Epoch) stint.Decision {
+func (q *query) lend(r *transaction.Record, at stint.Instant, e stint.Epoch) stint.Decision {
 	r.Report(q.limit, at, q.loan, e)
 	d := q.apply(r, at)
 	cost := q.cost
@@ -317,7 +316,7 @@ func (q *query) lend(r *migrate.Record, at stint.Instant, e stint.Epoch) stint.D
 }
 
 // apply does the query's operation on a record at a time.
-func (q *query) apply(r *migrate.Record, at stint.Instant) stint.Decision {
+func (q *query) apply(r *transaction.Record, at stint.Instant) stint.Decision {
 	return r.Apply(q.op, q.limit, at, q.cost, q.undo)
 }
 
@@ -327,7 +326,7 @@ func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint
 	if q.op == stint.Ask {
 		return q.limit.ForStores().TakeWord(word, at, q.cost, d)
 	}
-	r := migrate.Record{State: q.limit.ForStores().Unpack(word), Limit: q.limit}
+	r := transaction.Record{State: q.limit.ForStores().Unpack(word), Limit: q.limit}
 	*d = q.apply(&r, at)
 	return q.limit.ForStores().Pack(&r.State)
 }

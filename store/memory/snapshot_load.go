@@ -11,7 +11,7 @@ import (
 
 	"stint"
 	"stint/internal/system"
-	"stint/migrate"
+	"stint/internal/transaction"
 )
 
 // Load returns a store with the states of a snapshot. The time since the snapshot counts: states
@@ -313,7 +313,7 @@ func (s *Store) restore(fp uint64, limit *stint.Limit, st *stint.State, now stin
 	if _, there := sh.cellMap[fp]; there {
 		return false
 	}
-	s.storeLocked(sh, fp, &cell{Record: migrate.Record{State: *st, Limit: limit}}, now)
+	s.storeLocked(sh, fp, &cell{Record: transaction.Record{State: *st, Limit: limit}}, now)
 	return true
 }
 

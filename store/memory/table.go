@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"stint"
-	"stint/migrate"
+	"stint/internal/transaction"
 )
 
 // shard has the keys whose fingerprints share their top bits. Takes on the table need no lock. mu
@@ -196,13 +196,13 @@ func (s *Store) decideInFullTable(sh *shard, q *query, d *stint.Decision) outcom
 	return s.decideOnMark(sh, t, sl, sl.word.Load(), q, d)
 }
 
-// renumber decides on a state that was written under other numbers, see migrate.Record.
+// renumber decides on a state that was written under other numbers, see transaction.Record.
 func (s *Store) renumber(sl *slot, word uint64, old *stint.Limit, q *query, d *stint.Decision) outcome {
 	id := s.limits.id(q.limit)
 	if id == 0 {
 		return elsewhere // the map takes over the state
 	}
-	r := migrate.Record{State: old.ForStores().Unpack(word & stateMask), Limit: old}
+	r := transaction.Record{State: old.ForStores().Unpack(word & stateMask), Limit: old}
 	*d = q.apply(&r, q.now)
 	if r.Limit == old {
 		id = word >> stateBits // it stays under the old numbers

@@ -7,7 +7,6 @@ import (
 
 	"stint"
 	"stint/internal/transaction"
-	"stint/migrate"
 )
 
 // maxTries is how often a call tries to hold its keys with the locks of only those shards that need
@@ -138,7 +137,7 @@ func (s *Store) hold(w *call, at stint.Instant, all bool) (now stint.Instant, he
 // outgrows reports whether the state of a held part may not fit into a word after the call.
 func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 	p, h := &w.Parts[part], &w.held[part]
-	r := migrate.Record{Limit: p.Take.Limit}
+	r := transaction.Record{Limit: p.Take.Limit}
 	if h.word != untouched {
 		r.Limit = s.limits.of(h.word)
 		r.State = r.Limit.ForStores().Unpack(h.word & stateMask)
@@ -156,7 +155,7 @@ func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 
 // moveLocked moves the state of a part from its held slot to the map.
 func (s *Store) moveLocked(h *place, p *transaction.Part[uint64], now stint.Instant) {
-	h.cell = &cell{Record: migrate.Record{Limit: p.Take.Limit}}
+	h.cell = &cell{Record: transaction.Record{Limit: p.Take.Limit}}
 	h.fresh = h.word == untouched
 	if !h.fresh {
 		h.cell.Limit = s.limits.of(h.word)
@@ -291,7 +290,7 @@ func (s *Store) read(w *call, now stint.Instant) {
 			p.At = decisionTime(now, h.sh.table.Load().lastDrop)
 		default:
 			known := s.limits.of(h.word)
-			p.Record = migrate.Record{State: known.ForStores().Unpack(h.word & stateMask), Limit: known}
+			p.Record = transaction.Record{State: known.ForStores().Unpack(h.word & stateMask), Limit: known}
 		}
 		if p.Loan != nil {
 			p.Record.Report(p.Take.Limit, p.At, p.Loan, s.epoch)
@@ -315,7 +314,7 @@ func (s *Store) write(w *call, now stint.Instant) {
 }
 
 // written returns the word of a slot after the call.
-func (h *place) written(r *migrate.Record, limit *stint.Limit) uint64 {
+func (h *place) written(r *transaction.Record, limit *stint.Limit) uint64 {
 	if r.Limit == nil {
 		return h.word // the record was not used
 	}

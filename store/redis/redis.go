@@ -72,7 +72,7 @@ type Options struct {
 // windows are strings, sliding_log is a list, sliding_window a hash of counts; the head of each
 // script/lua/*.lua describes the value. Every state begins with the release whose rules wrote it
 // and the numbers of its limit. When the numbers change, the first charge under the new ones
-// carries the state over, see migrate.Record.
+// carries the state over, see transaction.Record.
 //
 // A key expires 10 to 15 seconds after its state equals that of an unused key, so that setting a
 // server's clock back admits nothing twice; an hour after it if Call.At is not the present. The

@@ -104,7 +104,7 @@ func expiry(t *testing.T, o Options) {
 	}
 }
 
-// carried: a key keeps its use when the numbers of its limit change, as migrate.Record describes;
+// carried: a key keeps its use when the numbers of its limit change, as transaction.Record describes;
 // another algorithm is another bucket.
 func carried(t *testing.T, o Options) {
 	for i := range variants(1) {

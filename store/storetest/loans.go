@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/migrate"
+	"stint/internal/transaction"
 )
 
 // leased are the terms of a rule whose units are lent.
@@ -133,7 +133,7 @@ func reloaded(limit *stint.Limit) []*stint.Limit {
 // borrower is a history of loans of one key, and the state that it should have.
 type borrower struct {
 	r     *rand.Rand
-	state migrate.Record
+	state transaction.Record
 	began stint.Instant // the store's epoch
 	asks  []stint.Loan
 	seq   map[uint64]uint64

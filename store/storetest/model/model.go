@@ -9,21 +9,21 @@ import (
 	"time"
 
 	"stint"
-	"stint/migrate"
+	"stint/internal/transaction"
 )
 
 // Store is the model: one lock around a map of states that it never drops. It is slow and grows
 // without bound. The zero Store is empty and ready to use.
 //
 // If the contract of stint.Store leaves a choice, the model does what all stores should do. A state
-// stays under other numbers as migrate.Record describes. In a denied call, limits that overdraw
+// stays under other numbers as transaction.Record describes. In a denied call, limits that overdraw
 // still debit their takes, those that count denied takes count those that they denied themselves,
 // and forced takes, refunds and resets are not done. A source is first tested for all takes that do
 // not fit their own limits, and then debited for those that fit. Takes of at most their costs are
 // first set to the number of units that all of them can take, 1 if there is none.
 type Store struct {
 	mu      sync.Mutex
-	records map[bucket]*migrate.Record
+	records map[bucket]*transaction.Record
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -290,19 +290,19 @@ func (m *Store) conclude(p *part, pass bool, now stint.Instant) {
 }
 
 // record returns the record of the part's bucket.
-func (m *Store) record(p *part) *migrate.Record {
+func (m *Store) record(p *part) *transaction.Record {
 	if m.records == nil {
-		m.records = map[bucket]*migrate.Record{}
+		m.records = map[bucket]*transaction.Record{}
 	}
 	r := m.records[p.bucket]
 	if r == nil {
-		r = new(migrate.Record)
+		r = new(transaction.Record)
 		m.records[bucket{stint.Key(strings.Clone(string(p.key))), p.algorithm}] = r
 	}
 	return r
 }
 
-func (p *part) do(r *migrate.Record, now stint.Instant) {
+func (p *part) do(r *transaction.Record, now stint.Instant) {
 	switch p.Op {
 	case stint.Force:
 		p.result = r.Force(p.Limit, now, p.cost)

@@ -153,7 +153,7 @@ local function expiry(p)
 end
 
 -- A state that was written under other numbers stays under them, as p.old, until it is written
--- anew, as migrate.Record describes. Meanwhile p.st is its meaning under the numbers of p: the same
+-- anew, as transaction.Record describes. Meanwhile p.st is its meaning under the numbers of p: the same
 -- state if those read it unchanged, else the used units as if they had just been taken
 -- (p.converts).
 

@@ -1,5 +1,4 @@
-// Package migrate keeps the use of a key while the numbers of its limit change.
-package migrate
+package transaction
 
 import "stint"
 
