@@ -16,5 +16,13 @@
 //
 // A [Filter] divides items into those that may pass and those that may not. A [Queue] stores items
 // above the limit and releases them as the limit allows, to a function or through a channel.
-// Package pace/pacehttp does the same for the requests of an HTTP client.
+//
+// A [Transport] limits an HTTP client, by a limit of its own and by the limits of its servers:
+//
+//	client := &http.Client{
+//		Transport: pace.NewTransport(store, limit, pace.TransportOptions{}),
+//	}
+//
+// sends at most ten requests per second to each host, and none while a host refuses requests by
+// Retry-After or its RateLimit fields.
 package pace

@@ -14,7 +14,7 @@ import (
 
 	"stint"
 	"stint/httplimit"
-	"stint/pace/pacehttp"
+	"stint/pace"
 	"stint/store/memory"
 )
 
@@ -32,7 +32,7 @@ func run(ctx context.Context, out io.Writer) error {
 	defer server.Close()
 
 	own := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 50, Per: time.Second, Burst: 1})
-	client := &http.Client{Transport: pacehttp.NewTransport(memory.New(memory.Options{}), own, pacehttp.Options{})}
+	client := &http.Client{Transport: pace.NewTransport(memory.New(memory.Options{}), own, pace.TransportOptions{})}
 	defer client.CloseIdleConnections()
 
 	var mu sync.Mutex

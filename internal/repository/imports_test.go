@@ -219,11 +219,6 @@ var layers = []layer{
 		"a caller waits for any store; it needs no rules and no server",
 	},
 	{
-		[]string{"pace/*"},
-		[]string{".", "pace", "internal/..."},
-		"a client of one protocol is a thin skin around pace",
-	},
-	{
 		[]string{"limiter/line"},
 		[]string{"internal/system"},
 		"who waits for whom follows from times and costs; what a limit is, lines need not know",
@@ -355,7 +350,7 @@ var layers = []layer{
 		[]string{"cmd/*", "docs/..."},
 		[]string{
 			".", "rule", "rule/*", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
-			"server/*", "httplimit", "grpclimit", "facts/advice", "replay", "replay/accesslog", "replay/whatif", "cmd/stint/*", "pace", "pace/*", "app", "app/settings", "internal/...",
+			"server/*", "httplimit", "grpclimit", "facts/advice", "replay", "replay/accesslog", "replay/whatif", "cmd/stint/*", "pace", "app", "app/settings", "internal/...",
 		},
 		"nothing imports a command",
 	},

@@ -1,4 +1,4 @@
-package pacehttp_test
+package pace_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"stint/pace/pacehttp"
+	"stint/pace"
 )
 
 // windows is a server that allows twenty requests in each two seconds and takes 30 ms for one.
@@ -45,11 +45,11 @@ func (s *windows) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// TestProbe has fifty clients of a server that allows twenty requests in two seconds, without a
+// TestTransportProbes has fifty clients of a server that allows twenty requests in two seconds, without a
 // limit of their own. At the beginning all send at once, because nothing is known. Afterwards one
 // probe is sent at the end of each pause, and then as many requests as the server has left; if it
 // does not report them, two for each answer.
-func TestProbe(t *testing.T) {
+func TestTransportProbes(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		tells bool
@@ -58,7 +58,7 @@ func TestProbe(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &windows{begun: time.Now(), tells: test.tells, used: map[int]int{}}
-				client := serve(t, s.ServeHTTP, nil, pacehttp.Options{MaxRetries: 100})
+				client := serve(t, s.ServeHTTP, nil, pace.TransportOptions{MaxRetries: 100})
 				var group sync.WaitGroup
 				for range 50 {
 					group.Go(func() {
@@ -88,7 +88,7 @@ func TestProbeFails(t *testing.T) {
 		var at []time.Duration
 		begun := time.Now()
 		broken := errors.New("connection reset")
-		transport := pacehttp.NewTransport(clockStore(), nil, pacehttp.Options{Base: roundTripper(func(*http.Request) (*http.Response, error) {
+		transport := pace.NewTransport(clockStore(), nil, pace.TransportOptions{Base: roundTripper(func(*http.Request) (*http.Response, error) {
 			mu.Lock()
 			at = append(at, time.Since(begun))
 			n := len(at)
@@ -139,7 +139,7 @@ func TestProbeFails(t *testing.T) {
 func TestLateAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
-		transport := pacehttp.NewTransport(clockStore(), nil, pacehttp.Options{Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		transport := pace.NewTransport(clockStore(), nil, pace.TransportOptions{Base: roundTripper(func(r *http.Request) (*http.Response, error) {
 			sent.Add(1)
 			answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 			switch r.URL.Path {

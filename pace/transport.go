@@ -1,4 +1,4 @@
-package pacehttp
+package pace
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 	"stint"
 )
 
-// Defaults of Options.
+// Defaults of TransportOptions.
 const (
 	DefaultMaxPause = 5 * time.Minute
 	DefaultName     = "client"
 )
 
-// Options configure which requests share a limit, and the bounds for what servers ask. The zero
-// Options limit each host and never retry.
-type Options struct {
+// TransportOptions configure which requests share a limit, and the bounds for what servers ask. The zero
+// TransportOptions limit each host and never retry.
+type TransportOptions struct {
 	// Base sends the requests. If nil, it is http.DefaultTransport.
 	Base http.RoundTripper
 
@@ -60,7 +60,7 @@ type Options struct {
 //     reports. If it has no report, each answer that is not a refusal allows two more.
 //
 // A waiting request ends with its context. A request whose deadline is before its turn is not sent
-// and fails immediately with a pace.RefusedError. If the store fails, its error is returned and the
+// and fails immediately with a RefusedError. If the store fails, its error is returned and the
 // request is not sent, because it could not be counted.
 //
 // A Transport is safe for concurrent use, never modifies a request, and starts no goroutine. The
@@ -68,7 +68,7 @@ type Options struct {
 type Transport struct {
 	store   stint.Store
 	limit   *stint.Limit
-	options Options
+	options TransportOptions
 
 	mu      sync.Mutex
 	hosts   map[string]*host
@@ -79,12 +79,12 @@ var _ http.RoundTripper = (*Transport)(nil)
 
 // NewTransport returns a transport with the state of its limit in store. With a nil limit it only
 // follows the limits of servers. It panics for the zero Limit.
-func NewTransport(store stint.Store, limit *stint.Limit, options Options) *Transport {
+func NewTransport(store stint.Store, limit *stint.Limit, options TransportOptions) *Transport {
 	if limit == nil {
 		limit = stint.MustLimit(stint.Spec{Algorithm: stint.Unlimited})
 	}
 	if err := limit.Check(); err != nil {
-		panic("stint/pace/pacehttp: " + err.Error())
+		panic("stint/pace: " + err.Error())
 	}
 	if options.Base == nil {
 		options.Base = http.DefaultTransport

@@ -1,16 +1,15 @@
-package pacehttp
+package pace
 
 import (
 	"time"
 
 	"stint"
-	"stint/pace"
 )
 
 // host is the state of one key, which usually is a host. Its fields are guarded by the transport's
 // mutex.
 type host struct {
-	pacer *pace.Pacer
+	pacer *Pacer
 	inUse int // running calls of RoundTrip
 
 	sent  uint64    // requests sent so far
@@ -30,7 +29,7 @@ func (t *Transport) enter(name string) *host {
 		if len(t.hosts) >= t.sweepAt {
 			t.sweepLocked()
 		}
-		h = &host{pacer: pace.New(t.store, stint.Key(t.options.Name+"/"+name), t.limit)}
+		h = &host{pacer: New(t.store, stint.Key(t.options.Name+"/"+name), t.limit)}
 		h.pacer.Probe(t.options.MaxPause)
 		t.hosts[name] = h
 	}

@@ -1,4 +1,4 @@
-package pacehttp
+package pace
 
 import (
 	"net/http"

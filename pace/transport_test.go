@@ -1,4 +1,4 @@
-package pacehttp_test
+package pace_test
 
 import (
 	"bytes"
@@ -17,15 +17,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"stint"
 	"stint/pace"
-	"stint/pace/pacehttp"
 	"stint/store/memory"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pipe is a listener in memory for clients and servers in fake time.
 type pipe struct {
@@ -62,14 +57,14 @@ func (p *pipe) dial(context.Context, string, string) (net.Conn, error) {
 
 // serve runs a server in fake time and returns a client that reaches it under any host name through
 // a Transport.
-func serve(t *testing.T, handler http.HandlerFunc, limit *stint.Limit, options pacehttp.Options) *http.Client {
+func serve(t *testing.T, handler http.HandlerFunc, limit *stint.Limit, options pace.TransportOptions) *http.Client {
 	p := &pipe{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: handler}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(p) }()
 	options.Base = &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
 	store := clockStore()
-	client := &http.Client{Transport: pacehttp.NewTransport(store, limit, options)}
+	client := &http.Client{Transport: pace.NewTransport(store, limit, options)}
 	t.Cleanup(func() {
 		synctest.Wait() // until no connection is being opened
 		client.CloseIdleConnections()
@@ -132,7 +127,7 @@ func TestLimitPerHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := log{begun: time.Now()}
 		limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: time.Second, Burst: 2})
-		client := serve(t, func(_ http.ResponseWriter, r *http.Request) { l.note(r) }, limit, pacehttp.Options{})
+		client := serve(t, func(_ http.ResponseWriter, r *http.Request) { l.note(r) }, limit, pace.TransportOptions{})
 		var group sync.WaitGroup
 		for i := range 8 {
 			group.Go(func() {
@@ -152,7 +147,7 @@ func TestLimitByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := log{begun: time.Now()}
 		client := serve(t, func(_ http.ResponseWriter, r *http.Request) { l.note(r) }, stint.MustLimit(stint.Spec{Requests: 1, Per: time.Minute}),
-			pacehttp.Options{Key: func(r *http.Request) string { return strings.Trim(r.URL.Path, "/") }})
+			pace.TransportOptions{Key: func(r *http.Request) string { return strings.Trim(r.URL.Path, "/") }})
 		for _, path := range []string{"", "", "x", "y", ""} {
 			if status, err := get(t.Context(), client, "http://a/"+path); status != 200 {
 				t.Error(status, err)
@@ -187,7 +182,7 @@ func TestRetryAfterPausesAll(t *testing.T) {
 					w.Header().Set("Retry-After", retry())
 					w.WriteHeader(http.StatusTooManyRequests)
 				}
-			}, nil, pacehttp.Options{})
+			}, nil, pace.TransportOptions{})
 			if status, err := get(t.Context(), client, "http://a/"); status != 429 {
 				t.Error(status, err)
 			}
@@ -239,7 +234,7 @@ func TestBudgetOfServer(t *testing.T) {
 					// Whole seconds, rounded up, as in the header fields.
 					reset := (time.Duration(window+1)*10*time.Second - since + time.Second - 1).Truncate(time.Second)
 					test.write(w.Header(), max(0, 5-used[window]), reset)
-				}, nil, pacehttp.Options{})
+				}, nil, pace.TransportOptions{})
 				if status, err := get(t.Context(), client, "http://a/"); status != 200 { // to learn the limit
 					t.Fatal(status, err)
 				}
@@ -267,7 +262,7 @@ func TestBudgetOfServer(t *testing.T) {
 func TestBudgetWithoutNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := log{begun: time.Now()}
-		client := &http.Client{Transport: pacehttp.NewTransport(memory.New(memory.Options{}), nil, pacehttp.Options{
+		client := &http.Client{Transport: pace.NewTransport(memory.New(memory.Options{}), nil, pace.TransportOptions{
 			Base: roundTripper(func(r *http.Request) (*http.Response, error) {
 				answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 				switch r.Host = r.URL.Host; log.note(r) {
@@ -336,7 +331,7 @@ func TestRetries(t *testing.T) {
 						w.WriteHeader(test.status)
 						fmt.Fprint(w, strings.Repeat("no ", 1000))
 					}
-				}, nil, pacehttp.Options{MaxRetries: test.retries})
+				}, nil, pace.TransportOptions{MaxRetries: test.retries})
 				ctx := t.Context()
 				if test.deadline > 0 {
 					ctx = deadline(t, test.deadline)
@@ -363,7 +358,7 @@ func TestRetries(t *testing.T) {
 // If its context ends while a request waits, the request fails and its body is closed.
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := serve(t, func(http.ResponseWriter, *http.Request) {}, stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), pacehttp.Options{})
+		client := serve(t, func(http.ResponseWriter, *http.Request) {}, stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), pace.TransportOptions{})
 		if status, err := get(t.Context(), client, "http://a/"); status != 200 {
 			t.Fatal(status, err)
 		}
@@ -393,7 +388,7 @@ func (c *closing) Close() error {
 // Unused hosts are removed, unless they are paused.
 func TestManyHosts(t *testing.T) {
 	store := memory.New(memory.Options{})
-	transport := pacehttp.NewTransport(store, nil, pacehttp.Options{Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport := pace.NewTransport(store, nil, pace.TransportOptions{Base: roundTripper(func(r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		if r.URL.Host == "paused" {
 			w.Header().Set("Retry-After", "100")
@@ -447,7 +442,7 @@ func TestRealServer(t *testing.T) {
 	}))
 	defer server.Close()
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second})
-	client := &http.Client{Transport: pacehttp.NewTransport(memory.New(memory.Options{}), limit, pacehttp.Options{
+	client := &http.Client{Transport: pace.NewTransport(memory.New(memory.Options{}), limit, pace.TransportOptions{
 		Base: server.Client().Transport,
 	})}
 	defer client.CloseIdleConnections()

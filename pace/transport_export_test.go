@@ -1,4 +1,4 @@
-package pacehttp
+package pace
 
 // HostsForTest returns the number of hosts in memory.
 func (t *Transport) HostsForTest() int {

@@ -1,4 +1,4 @@
-package pacehttp_test
+package pace_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/pace/pacehttp"
+	"stint/pace"
 	"stint/store/memory"
 )
 
@@ -26,7 +26,7 @@ func ExampleNewTransport() {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 5})
 	client := &http.Client{
 		Timeout:   30 * time.Second, // for waiting and sending together
-		Transport: pacehttp.NewTransport(memory.New(memory.Options{}), limit, pacehttp.Options{MaxRetries: 1}),
+		Transport: pace.NewTransport(memory.New(memory.Options{}), limit, pace.TransportOptions{MaxRetries: 1}),
 	}
 	defer client.CloseIdleConnections()
 
