@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/testkit/trace"
+	tables "stint/store/storetest/model"
 )
 
 // FuzzState decodes arbitrary bytes. A decoded state must encode to the same state, and every
@@ -78,7 +78,7 @@ func FuzzTrace(f *testing.F) {
 	f.Add("limit token_bucket refill=step requests=4294967296")
 	f.Add("limit penalty requests=3 per=1m ladder=1m,1h decay=24h jitter=100000\n 0s a 9 force level=1\n 1s a 1 settle\n 2s a 0 reset")
 	f.Fuzz(func(t *testing.T, text string) {
-		sections, err := trace.Read("fuzz", bytes.NewReader([]byte(text)))
+		sections, err := tables.ReadTrace("fuzz", bytes.NewReader([]byte(text)))
 		if err != nil {
 			return
 		}

@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"stint"
-	"stint/internal/testkit/trace"
+	tables "stint/store/storetest/model"
 )
 
 // TestTraces runs every table of testdata/traces, three ways: by Take, by the
 // packed word, and as Test followed by Take.
 func TestTraces(t *testing.T) {
-	sections, err := trace.Load("testdata/traces")
+	sections, err := tables.LoadTraces("testdata/traces")
 	if err != nil {
 		t.Fatal(err)
 	}

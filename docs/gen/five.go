@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/testkit/trace"
+	"stint/store/storetest/model"
 )
 
 // five are the times of the smallest example in which all algorithms differ.
@@ -29,7 +29,7 @@ func fiveTable() string {
 		limit, state := stint.MustLimit(spec), stint.State{}
 		row := []string{"`" + label + "`"}
 		for _, at := range five {
-			d := limit.Take(&state, trace.Zero.Add(at), 1)
+			d := limit.Take(&state, model.TraceStart.Add(at), 1)
 			text := answer(d)
 			if !d.Allowed {
 				text += ", retry after " + seconds(d.RetryAfter)

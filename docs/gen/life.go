@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/testkit/trace"
+	"stint/store/storetest/model"
 )
 
 // life is a sequence of takes of one key under one limit.
@@ -105,7 +105,7 @@ func (l life) table() string {
 	head := []string{"time", "cost", "answer", "remaining", "retry after", "reset after", "meaning"}
 	rows := [][]string{head}
 	for _, s := range l.steps {
-		d := limit.Take(&state, trace.Zero.Add(s.at), s.cost)
+		d := limit.Take(&state, model.TraceStart.Add(s.at), s.cost)
 		retry := ""
 		if !d.Allowed {
 			retry = seconds(d.RetryAfter)
@@ -166,9 +166,9 @@ func (l life) drawRemaining(c *canvas, x func(time.Duration) float64, y func(int
 	var d strings.Builder
 	fmt.Fprintf(&d, "M%s %s", num(lifeLeft), num(y(last)))
 	for at := time.Duration(0); at <= l.span; at += 50 * time.Millisecond {
-		left := limit.Test(&state, trace.Zero.Add(at), 0).Remaining
+		left := limit.Test(&state, model.TraceStart.Add(at), 0).Remaining
 		for ; next < len(l.steps) && l.steps[next].at <= at; next++ {
-			left = limit.Take(&state, trace.Zero.Add(l.steps[next].at), l.steps[next].cost).Remaining
+			left = limit.Take(&state, model.TraceStart.Add(l.steps[next].at), l.steps[next].cost).Remaining
 		}
 		if left != last {
 			fmt.Fprintf(&d, "H%sV%s", num(x(at)), num(y(left)))
@@ -186,7 +186,7 @@ func (l life) drawTakes(c *canvas, x func(time.Duration) float64) {
 	limit, state := l.limit(), stint.State{}
 	above, below := labels{}, labels{}
 	for _, s := range l.steps {
-		d := limit.Take(&state, trace.Zero.Add(s.at), s.cost)
+		d := limit.Take(&state, model.TraceStart.Add(s.at), s.cost)
 		here, gone := x(s.at), x(s.at+d.Delay)
 		switch {
 		case s.cost == 0:

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/testkit/trace"
+	"stint/store/storetest/model"
 )
 
 // comparison is one limit in the picture of all algorithms.
@@ -54,7 +54,7 @@ func (l comparison) play() []outcome {
 	limit, state := stint.MustLimit(l.spec), stint.State{}
 	var out []outcome
 	for _, at := range offered() {
-		out = append(out, outcome{at, limit.Take(&state, trace.Zero.Add(at), 1)})
+		out = append(out, outcome{at, limit.Take(&state, model.TraceStart.Add(at), 1)})
 	}
 	return out
 }

@@ -112,7 +112,7 @@ func unlistedDecoders(t *tree, list map[string]string) (faults []string) {
 	seen := map[string]bool{}
 	tests := map[string]bool{}
 	for _, p := range t.pkgs {
-		helper := p.module != "." || strings.HasSuffix(p.name, "test") || below(p.dir, "docs") || below(p.dir, "internal/testkit")
+		helper := p.module != "." || strings.HasSuffix(p.name, "test") || below(p.dir, "docs") || below(p.dir, "internal/testkit") || below(p.dir, "store/storetest")
 		for _, f := range p.files {
 			for _, d := range f.ast.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Name.Name == frugalTest {

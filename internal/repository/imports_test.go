@@ -349,7 +349,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "store/*", "store/redis/connect", "chain/*", "fleet/*", "telemetry", "dashboard",
+			".", "rule", "rule/*", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "store/*", "store/redis/connect", "store/storetest/model", "chain/*", "fleet/*", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "facts/advice", "replay", "replay/accesslog", "replay/whatif", "cmd/stint/*", "pace", "app", "app/settings", "internal/...",
 		},
 		"nothing imports a command",

@@ -11,7 +11,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
-	"stint/internal/testkit/trace"
+	"stint/store/storetest/model"
 )
 
 func limit(t testing.TB, spec stint.Spec) *stint.Limit {
@@ -35,7 +35,7 @@ var specs = []stint.Spec{
 }
 
 func TestTraces(t *testing.T) {
-	sections, err := trace.Load("../../testdata/traces")
+	sections, err := model.LoadTraces("../../testdata/traces")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"stint/internal/testkit/trace"
+	"stint/store/storetest/model"
 )
 
 // traces runs every step table of testdata/traces through Decide.
 func traces(t *testing.T, o Options) {
-	sections, err := trace.Load(filepath.Join(root(t), "testdata", "traces"))
+	sections, err := model.LoadTraces(filepath.Join(root(t), "testdata", "traces"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,6 @@
-// Package model is a store that is obviously correct, and makes random limits. Tests compare other
-// stores with it.
+// Package model has the decisions that every store must give: those of a store that is obviously
+// correct, for random limits too, and those of step tables, computed with exact fractions. Tests compare
+// other stores with them.
 package model
 
 import (

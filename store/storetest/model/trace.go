@@ -1,6 +1,4 @@
-// Package trace reads step tables: takes of limits with the decisions that every algorithm and store
-// must give.
-package trace
+package model
 
 import (
 	"bufio"
@@ -16,23 +14,23 @@ import (
 	"stint"
 )
 
-// Zero is the time at which every section starts.
-var Zero = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+// TraceStart is the time at which every section starts.
+var TraceStart = stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// Slack is how much longer than in the table a duration may be.
-const Slack = time.Millisecond
+// TraceSlack is how much longer than in the table a duration may be.
+const TraceSlack = time.Millisecond
 
 // Section is one limit with its takes and decisions, beginning with fresh state, computed with
 // exact fractions. Every algorithm and every store must give these decisions:
 //
 //	# comment
 //	limit token_bucket requests=5 per=1s burst=5     opens a section with fresh state
-//	200ms a   1  allow remaining=0 reset=1s       time since Zero, key, cost, verdict, expectations
+//	200ms a   1  allow remaining=0 reset=1s       time since TraceStart, key, cost, verdict, expectations
 //	200ms a   1  deny  remaining=0 retry=200ms reset=1s
 //	200ms a   1  force remaining=0                   debited without asking (a denied try of a penalty)
 //	200ms a   0  reset remaining=5
 //
-// Durations in decisions may be longer than in the table by at most Slack, and never shorter;
+// Durations in decisions may be longer than in the table by at most TraceSlack, and never shorter;
 // everything else is exact.
 type Section struct {
 	Name  string // file:line of its limit
@@ -55,8 +53,8 @@ type Step struct {
 	Delay     time.Duration
 }
 
-// Load reads all .txt files of a folder.
-func Load(dir string) ([]Section, error) {
+// LoadTraces reads all .txt files of a folder.
+func LoadTraces(dir string) ([]Section, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
 		return nil, err
@@ -70,7 +68,7 @@ func Load(dir string) ([]Section, error) {
 		if err != nil {
 			return nil, err
 		}
-		sections, err := Read(filepath.Base(name), bytes.NewReader(text))
+		sections, err := ReadTrace(filepath.Base(name), bytes.NewReader(text))
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +77,8 @@ func Load(dir string) ([]Section, error) {
 	return all, nil
 }
 
-// Read reads one file; name is used in errors.
-func Read(name string, r io.Reader) ([]Section, error) {
+// ReadTrace reads one file; name is used in errors.
+func ReadTrace(name string, r io.Reader) ([]Section, error) {
 	var sections []Section
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
@@ -207,7 +205,7 @@ func readStep(words []string) (Step, error) {
 	default:
 		return step, fmt.Errorf("verdict %q is none of allow, deny, force, settle, reset", words[3])
 	}
-	step.At, step.Key, step.Allow = Zero.Add(after), stint.Key(words[1]), words[3] != "deny"
+	step.At, step.Key, step.Allow = TraceStart.Add(after), stint.Key(words[1]), words[3] != "deny"
 	for _, word := range words[4:] {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
@@ -265,7 +263,7 @@ func (s *Step) Check(d stint.Decision) string {
 			continue
 		}
 		late := span.got - span.want
-		if late < 0 || late > Slack || (span.want == stint.Never) != (span.got == stint.Never) {
+		if late < 0 || late > TraceSlack || (span.want == stint.Never) != (span.got == stint.Never) {
 			return fmt.Sprintf("%s=%v, want %v", span.name, span.got, span.want)
 		}
 	}
