@@ -19,7 +19,7 @@ func TestSlowClients(t *testing.T) {
 		go func() {
 			_, err := io.WriteString(c, first)
 			for until := began.Add(7 * part); err == nil && time.Now().Before(until); {
-				time.Sleep(part / 4)
+				time.Sleep(part / 4) // a slow client
 				_, err = io.WriteString(c, again)
 			}
 		}()

@@ -92,7 +92,7 @@ func shrink(calls []stint.Call, fails func([]stint.Call) bool) []stint.Call {
 			}
 			for j := len(calls[i].Takes) - 1; j >= 0 && len(calls[i].Takes) > 1; j-- {
 				fewer := slices.Clone(calls)
-				fewer[i].Takes = without(fewer[i].Takes, j)
+				fewer[i].Takes = model.Without(fewer[i].Takes, j)
 				if fails(fewer) {
 					calls, again = fewer, true
 				}
@@ -100,24 +100,6 @@ func shrink(calls []stint.Call, fails func([]stint.Call) bool) []stint.Call {
 		}
 	}
 	return calls
-}
-
-// without returns takes but number j. What stands for another take still does, and what stands for
-// number j becomes a take like others.
-func without(takes []stint.Take, j int) []stint.Take {
-	takes = slices.Delete(slices.Clone(takes), j, j+1)
-	for i := range takes {
-		t := &takes[i]
-		switch of := t.InsteadOf(); {
-		case of == uint32(j)+1:
-			t.Handling = nil
-		case of > uint32(j):
-			handling := *t.Handling
-			handling.InsteadOf--
-			t.Handling = &handling
-		}
-	}
-	return takes
 }
 
 func isLog(l *stint.Limit) bool { return l.Algorithm() == stint.SlidingLog }
