@@ -1,0 +1,171 @@
+package deploy
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+
+	"stint/internal/testkit"
+)
+
+// full are values with everything on.
+const full = `
+store: redis://redis:6379
+storeSecret: store
+admin: {secret: admin}
+imagePullSecrets: [{name: pull}]
+settings: {unmatched: deny}
+autoscaling: {enabled: true}
+networkPolicy: {enabled: true, from: [{podSelector: {matchLabels: {app: envoy}}}], metricsFrom: [{namespaceSelector: {}}]}
+serviceMonitor: {enabled: true, labels: {release: prometheus}}
+service: {annotations: {a: b}}
+nodeSelector: {kubernetes.io/os: linux}
+tolerations: [{key: a, operator: Exists}]
+podAnnotations: {a: b}
+podLabels: {a: b}
+gateway: {secrets: [oidc]}
+`
+
+// shared are the values of the plain manifests: several pods need a store that they share.
+const shared = "store: redis://redis:6379\n"
+
+// shapes are the shapes of the chart.
+var shapes = []string{"service", "sidecar", "gateway"}
+
+func load(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := loader.Load("helm/stint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// render returns the manifests of the chart with values, each with its name.
+func render(t *testing.T, c *chart.Chart, values string) (map[string]string, error) {
+	t.Helper()
+	given, err := chartutil.ReadValues([]byte(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.33.0", Major: "1", Minor: "33"}
+	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: "stint", Namespace: "default", Revision: 1, IsInstall: true}, capabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(c, all)
+}
+
+// manifests joins rendered templates in the order of their names, without notes and helpers.
+func manifests(rendered map[string]string) string {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(rendered)) {
+		if strings.HasSuffix(name, ".yaml") && strings.TrimSpace(rendered[name]) != "" {
+			fmt.Fprintf(&text, "---\n%s\n", strings.Trim(strings.TrimPrefix(strings.TrimSpace(rendered[name]), "---"), "\n"))
+		}
+	}
+	return text.String()
+}
+
+// The chart has no fault that Helm's linter finds.
+func TestLint(t *testing.T) {
+	for _, shape := range shapes {
+		for _, values := range []string{"", full} {
+			given, err := chartutil.ReadValues([]byte("shape: " + shape + "\n" + values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range lint.AllWithKubeVersion("helm/stint", given, "default", nil).Messages {
+				if !strings.Contains(m.Error(), "icon is recommended") {
+					t.Errorf("%s: %v", shape, m)
+				}
+			}
+		}
+	}
+}
+
+// The plain manifests are those of the chart, and Kubernetes' own schemas accept them, and those with
+// everything on.
+func TestManifests(t *testing.T) {
+	c, dir := load(t), t.TempDir()
+	var files []string
+	for _, shape := range shapes {
+		rendered, err := render(t, c, "shape: "+shape+"\n"+shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := "# The " + shape + " shape of the Helm chart, rendered with a shared store: change addresses, images and rules,\n# and kubectl apply -f it. Made by `go test -update` in deploy.\n" +
+			strings.ReplaceAll(manifests(rendered), "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
+		name := filepath.Join("kubernetes", shape+".yaml")
+		testkit.CheckGolden(t, name, plain)
+		rendered, err = render(t, c, "shape: "+shape+"\n"+full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		everything := filepath.Join(dir, shape+".yaml")
+		if err := os.WriteFile(everything, []byte(manifests(rendered)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, name, everything)
+	}
+	validate(t, files)
+}
+
+// validate checks manifests with the schemas of the newest and the oldest supported Kubernetes.
+func validate(t *testing.T, files []string) {
+	t.Helper()
+	program, err := filepath.Abs("../.cache/venv/bin/kubernetes-validate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		testkit.SkipOrFail(t, fmt.Sprintf("%v: scripts/install-test-deps.sh installs it", err))
+	}
+	for _, version := range []string{"1.30", "1.33"} {
+		for _, strict := range files {
+			out, err := exec.CommandContext(t.Context(), program, "--strict", "--kubernetes-version", version, strict).CombinedOutput() //nolint:gosec // the program of this test
+			if err != nil {
+				t.Errorf("Kubernetes %s: %s: %v\n%s", version, strict, err, out)
+			}
+		}
+	}
+}
+
+// Mistyped and impossible values are refused, before anything is installed.
+func TestSchema(t *testing.T) {
+	c := load(t)
+	for _, values := range []string{
+		"shape: daemon", "replica: 3", "replicas: two", "image: {digest: sha256:abc}", "store: postgres://a",
+		"drain: {delay: 10s}", "service: {type: External}", "sidecar: {port: 0}", "memory: 256MB",
+	} {
+		if _, err := render(t, c, values); err == nil {
+			t.Errorf("%s is accepted", values)
+		}
+	}
+}
+
+// The notes warn of replicas that count by themselves.
+func TestNotes(t *testing.T) {
+	c := load(t)
+	for values, warn := range map[string]bool{"": true, "replicas: 1": false, shared: false, "storeSecret: a": false} {
+		rendered, err := render(t, c, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(rendered["stint/templates/NOTES.txt"], "WARNING"); got != warn {
+			t.Errorf("%q: warns %v, want %v", values, got, warn)
+		}
+	}
+}
