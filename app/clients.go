@@ -6,14 +6,14 @@ import (
 	"stint/app/settings"
 	"stint/internal/logging"
 	"stint/limiter"
-	"stint/limiter/lookup"
+	"stint/records/inforce"
 	"stint/rule"
 	"stint/telemetry"
 )
 
 // clients is what the service knows of single clients, from its records.
 type clients struct {
-	*lookup.Records
+	*inforce.Records
 	failed  atomic.Uint64 // look-ups
 	misfits atomic.Uint64 // overrides that do not fit their rule
 }
@@ -27,7 +27,7 @@ func (a *App) openClients() {
 	failures := logging.FailureLog{
 		Log: a.log, Event: "cannot read the records: deciding as if there was no record of the client", Hint: "check the disk of the file of records",
 	}
-	c.Records = lookup.New(a.records, lookup.Options{
+	c.Records = inforce.NewRecords(a.records, inforce.RecordsOptions{
 		OnError: func(err error) {
 			c.failed.Add(1)
 			failures.Report(err)

@@ -11,7 +11,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/system"
 	"stint/records"
-	"stint/records/apirules"
+	"stint/records/inforce"
 	"stint/server/recordapi"
 	"stint/server/ruleapi"
 	"stint/store/redis/recordlog"
@@ -38,9 +38,9 @@ func (a *App) openRecords() error {
 		path, setting = c.RecordsCopyPath(a.stores.State())
 		options.Log, options.Node, options.LogHint, options.Logger = log, nodeName(), stores.Hint, a.log
 	}
-	var rules *apirules.Rules
+	var rules *inforce.Rules
 	if len(c.Catalog) == 0 && c.CatalogDB == "" {
-		rules = apirules.New(c.CatalogOptions(), a.log)
+		rules = inforce.NewRules(c.CatalogOptions(), a.log)
 		options.Rules = rules
 	}
 	file, err := records.Open(path, options)
@@ -69,7 +69,7 @@ func (a *App) ruleOptions() ruleapi.Options {
 	switch {
 	case a.rulesInRecords:
 		o.Context = func(r *http.Request) context.Context {
-			return apirules.With(r.Context(), recordapi.By(r), r.Header.Get(recordapi.WhyHeader))
+			return inforce.WithActor(r.Context(), recordapi.By(r), r.Header.Get(recordapi.WhyHeader))
 		}
 		o.Fault = recordapi.FaultOf
 	case a.records != nil:

@@ -65,7 +65,7 @@ type Options struct {
 	// APIKeys returns the subject KEY=VALUE of an API key, such as user=42, and the name of its plan,
 	// "" for none ([New] only). Rules with `api_key: {from: records}` ask it. The subject is "" if the
 	// key is not valid; the error means that this could not be found out. It must be quick and must
-	// not log the key. Package limiter/lookup has one for a file of records. If nil, no key identifies
+	// not log the key. Package records/inforce has one for a file of records. If nil, no key identifies
 	// anybody.
 	APIKeys func(key string) (subject, plan string, err error)
 

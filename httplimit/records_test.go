@@ -11,8 +11,8 @@ import (
 	"stint/httplimit"
 	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup"
 	"stint/records"
+	"stint/records/inforce"
 	"stint/rule/rulefile"
 	"stint/store/memory"
 )
@@ -33,7 +33,7 @@ http:
     - actions: [{api_key: {header_name: x-api-key, from: records, plan_key: plan, invalid: deny}}]
 `
 
-func withRecords(t *testing.T, file string, r *lookup.Records, o httplimit.Options) http.Handler {
+func withRecords(t *testing.T, file string, r *inforce.Records, o httplimit.Options) http.Handler {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(file)})
 	if err != nil {
@@ -100,7 +100,7 @@ func TestAPIKeys(t *testing.T) {
 	otherText, other := samples.Key(t, "org=1")
 	made, _ := samples.Key(t, "user=44") // no record
 	file := samples.File(t, key, pro, other, records.Subject{Name: "user=43", Kind: records.User, Plan: "pro"})
-	h := withRecords(t, recordRules, lookup.New(file, lookup.Options{}), httplimit.Options{})
+	h := withRecords(t, recordRules, inforce.NewRecords(file, inforce.RecordsOptions{}), httplimit.Options{})
 	for _, tt := range []struct {
 		key    string
 		status int

@@ -35,7 +35,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"internal/testkit/samples"},
-		[]string{"internal/testkit", "limiter/lookup", "records", "records/apikey", "rule", "rule/catalog"},
+		[]string{"internal/testkit", "records", "records/apikey", "records/inforce", "rule", "rule/catalog"},
 		"what tests decide by is what services decide by",
 	},
 	{
@@ -194,9 +194,9 @@ var layers = []layer{
 		"the log of records in Redis knows numbers, hashes and bytes, no record",
 	},
 	{
-		[]string{"records/apirules"},
-		[]string{"records", "records/*", "rule", "rule/catalog", "rule/catalog/book", "internal/..."},
-		"rules per API and records do not know each other; who joins them knows both",
+		[]string{"records/inforce"},
+		[]string{".", "records", "records/*", "limiter", "rule", "rule/catalog", "rule/catalog/book", "internal/..."},
+		"a limiter asks an interface about clients, and rules per API know no records; who joins them knows both",
 	},
 	{
 		[]string{"records/apikey"},
@@ -227,11 +227,6 @@ var layers = []layer{
 		[]string{"limiter"},
 		[]string{".", "rule", "rule/catalog", "rule/denial", "limiter/line", "internal/..."},
 		"the path of a request takes any store; which one it is, app decides",
-	},
-	{
-		[]string{"limiter/lookup"},
-		[]string{".", "rule", "limiter", "records", "records/apikey", "internal/..."},
-		"limiter asks an interface about clients; who joins it with a file of records knows both",
 	},
 	{
 		[]string{"limiter/*"},
@@ -341,7 +336,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings", "app/stores"},
 		[]string{
-			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "records/apirules", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/otlp", "dashboard",
+			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "load", "records", "records/inforce", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/otlp", "dashboard",
 			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
@@ -349,7 +344,7 @@ var layers = []layer{
 	{
 		[]string{"cmd/*", "docs/..."},
 		[]string{
-			".", "rule", "rule/*", "rule/catalog/*", "limiter", "limiter/lookup", "load", "records", "store/*", "store/redis/connect", "store/storetest/model", "chain/*", "fleet/*", "telemetry", "dashboard",
+			".", "rule", "rule/*", "rule/catalog/*", "limiter", "load", "records", "store/*", "store/redis/connect", "store/storetest/model", "chain/*", "fleet/*", "telemetry", "dashboard",
 			"server/*", "httplimit", "grpclimit", "facts/advice", "replay", "replay/accesslog", "replay/whatif", "cmd/stint/*", "pace", "app", "app/settings", "internal/...",
 		},
 		"nothing imports a command",
@@ -358,7 +353,7 @@ var layers = []layer{
 
 // forTests are the packages that the tests of any package may import in addition.
 var forTests = []string{
-	".", "rule/rulefile", "limiter/lookup", "records", "records/apikey", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
+	".", "rule/rulefile", "records", "records/apikey", "records/inforce", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
 }
 
 // importDirection reports imports that point upwards or sideways, and packages without a layer.

@@ -16,8 +16,8 @@ import (
 	"stint/internal/testkit"
 	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup"
 	"stint/records"
+	"stint/records/inforce"
 	"stint/rule"
 	"stint/rule/rulefile"
 	"stint/server/factsapi"
@@ -62,7 +62,7 @@ func newExplained(t *testing.T, log facts.Reader) *explained {
 	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(whyRules)})
 	testkit.Must(t, err)
 	e := &explained{t: t, file: samples.File(t)}
-	known := lookup.New(e.file, lookup.Options{})
+	known := inforce.NewRecords(e.file, inforce.RecordsOptions{})
 	e.limiter = limiter.New(memory.New(memory.Options{Budget: 1 << 20}), table, limiter.Options{Records: known, DenyUnmatched: true})
 	check := func(body []byte) (*limiter.Request, *jsonbody.Fault) {
 		var q struct {

@@ -9,8 +9,8 @@ import (
 
 	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup"
 	"stint/records"
+	"stint/records/inforce"
 	"stint/rule/rulefile"
 	"stint/store/memory"
 )
@@ -27,7 +27,7 @@ http:
     - actions: [{api_key: {header_name: x-api-key, from: records, invalid: deny}}]
 `
 
-func withRecords(t *testing.T, all ...records.Record) (*limiter.Limiter, *lookup.Records) {
+func withRecords(t *testing.T, all ...records.Record) (*limiter.Limiter, *inforce.Records) {
 	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "api.yaml", Data: []byte(recordRules)})
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"stint/internal/testkit"
-	"stint/limiter/lookup"
 	"stint/records"
 	"stint/records/apikey"
+	"stint/records/inforce"
 )
 
 // Records returns records for a limiter in a file of the test.
-func Records(t testing.TB, all ...records.Record) *lookup.Records {
+func Records(t testing.TB, all ...records.Record) *inforce.Records {
 	t.Helper()
 	file := File(t, all...)
-	return lookup.New(file, lookup.Options{OnError: func(err error) { t.Error(err) }})
+	return inforce.NewRecords(file, inforce.RecordsOptions{OnError: func(err error) { t.Error(err) }})
 }
 
 // File returns a file of the test with these records.

@@ -1,4 +1,4 @@
-package book
+package book_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"stint/internal/testkit/samples"
 	"stint/rule"
 	"stint/rule/catalog"
+	"stint/rule/catalog/book"
 )
 
 // median returns the median, which is robust against other load on the machine.
@@ -41,16 +42,16 @@ func BenchmarkMillion(b *testing.B) {
 	for b.Loop() {
 		before, busy := testkit.Heap(), busyTime(b)
 		began := time.Now()
-		book, err := Open(path, catalog.Options{Domain: "api"})
+		whole, err := book.Open(path, catalog.Options{Domain: "api"})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(time.Since(began).Seconds(), "load-s")
 		b.ReportMetric((busyTime(b) - busy).Seconds(), "load-cpu-s")
 		b.ReportMetric(float64(testkit.Heap()-before)/n, "B/rule")
-		measureMatch(b, book)
-		measureChange(b, book)
-		if err := book.Close(); err != nil {
+		measureMatch(b, whole)
+		measureChange(b, whole)
+		if err := whole.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -58,11 +59,11 @@ func BenchmarkMillion(b *testing.B) {
 
 // writeRules writes a file of n rules.
 func writeRules(b *testing.B, path string, n int) {
-	store, err := OpenDisk(path)
+	store, err := book.OpenDisk(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	batch, err := Gather(samples.Rules(n, 1))
+	batch, err := book.Gather(samples.Rules(n, 1))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -75,11 +76,11 @@ func writeRules(b *testing.B, path string, n int) {
 }
 
 // measureMatch measures matches of random rules of the whole catalog, which are in no cache.
-func measureMatch(b *testing.B, book *Book) {
+func measureMatch(b *testing.B, whole *book.Book) {
 	const batch = 500
 	rules := make([]catalog.Rule, 0, 200*batch)
 	for i := range cap(rules) {
-		r, ok := book.Catalog().Get(fmt.Sprint("r", i*7919%book.Catalog().Len()))
+		r, ok := whole.Catalog().Get(fmt.Sprint("r", i*7919%whole.Catalog().Len()))
 		if !ok {
 			b.Fatal("a rule is missing")
 		}
@@ -95,7 +96,7 @@ func measureMatch(b *testing.B, book *Book) {
 		began := time.Now()
 		for _, entries := range asked {
 			m.Reset()
-			book.Catalog().Match(&m, "api", entries)
+			whole.Catalog().Match(&m, "api", entries)
 			if m.Len() == 0 {
 				b.Fatalf("nothing applies to %v", entries)
 			}
@@ -106,23 +107,23 @@ func measureMatch(b *testing.B, book *Book) {
 	one := samples.Asking(&rules[0])
 	b.ReportMetric(testing.AllocsPerRun(1000, func() {
 		m.Reset()
-		book.Catalog().Match(&m, "api", one)
+		whole.Catalog().Match(&m, "api", one)
 	}), "allocs/match")
 }
 
 // measureChange changes rules and checks that each change is in force.
-func measureChange(b *testing.B, book *Book) {
+func measureChange(b *testing.B, whole *book.Book) {
 	var times []time.Duration
 	var m catalog.Matched
 	for i := range 50 {
-		r, _ := book.Catalog().Get(fmt.Sprint("r", i*19937))
+		r, _ := whole.Catalog().Get(fmt.Sprint("r", i*19937))
 		r.Requests++
 		began := time.Now()
-		if _, err := book.Put(b.Context(), r, nil); err != nil {
+		if _, err := whole.Put(b.Context(), r, nil); err != nil {
 			b.Fatal(err)
 		}
 		m.Reset()
-		book.Catalog().Match(&m, "api", samples.Asking(&r))
+		whole.Catalog().Match(&m, "api", samples.Asking(&r))
 		found := false
 		for k := range m.Len() {
 			one := m.Rule(k)

@@ -1,4 +1,4 @@
-package apirules
+package inforce
 
 import (
 	"context"
@@ -151,7 +151,7 @@ func TestSharedImportOfRules(t *testing.T) {
 	log, err := recordlog.Open(testkit.StartRedis(t).URL(), "shop")
 	testkit.Must(t, err)
 	t.Cleanup(log.Close)
-	rules := New(catalog.Options{Domain: "api"}, slog.New(slog.DiscardHandler))
+	rules := NewRules(catalog.Options{Domain: "api"}, slog.New(slog.DiscardHandler))
 	file, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{Rules: rules, Log: log})
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = file.Close() })

@@ -1,4 +1,4 @@
-package lookup
+package inforce
 
 import (
 	"path/filepath"
@@ -16,7 +16,7 @@ var start = time.Date(2026, 7, 30, 12, 0, 0, 0, time.UTC)
 func TestIdentify(t *testing.T) {
 	f, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{})
 	testkit.Must(t, err)
-	r := New(f, Options{})
+	r := NewRecords(f, RecordsOptions{})
 	put := func(edits ...records.Edit) {
 		t.Helper()
 		_, err := f.Apply(t.Context(), records.Change{Edits: edits}, start)

@@ -1,6 +1,4 @@
-// Package apirules keeps the rules per API of a book among the records of a file. So the nodes that
-// share the records share these rules, and the audit trail has their changes.
-package apirules
+package inforce
 
 import (
 	"cmp"
@@ -22,7 +20,7 @@ import (
 )
 
 // Rules joins a book and a file: it is the [book.Shared] of the one and the [records.RuleSet] of the
-// other. Make it by New, open the file with it, then call Use. It is safe for concurrent use.
+// other. Make it by NewRules, open the file with it, then call Use. It is safe for concurrent use.
 type Rules struct {
 	book *book.Book
 	log  *slog.Logger
@@ -36,8 +34,8 @@ var (
 	_ records.RuleSet = (*Rules)(nil)
 )
 
-// New returns rules without a file. log gets errors that nobody else gets.
-func New(o catalog.Options, log *slog.Logger) *Rules {
+// NewRules returns rules without a file. log gets errors that nobody else gets.
+func NewRules(o catalog.Options, log *slog.Logger) *Rules {
 	r := &Rules{log: log}
 	r.book = book.NewShared(r, o)
 	return r
@@ -118,7 +116,7 @@ func (r *Rules) Revision() (uint64, error) {
 	return file.Revision()
 }
 
-// Change implements book.Shared. The caller and the reason are those of [With].
+// Change implements book.Shared. The caller and the reason are those of [WithActor].
 func (r *Rules) Change(ctx context.Context, c book.Change) error {
 	file, err := r.opened()
 	if err != nil {
@@ -250,8 +248,8 @@ type call struct {
 	why string
 }
 
-// With returns a context for changes of the book, with who makes them and why.
-func With(ctx context.Context, by records.Actor, why string) context.Context {
+// WithActor returns a context for changes of the book, with who makes them and why.
+func WithActor(ctx context.Context, by records.Actor, why string) context.Context {
 	return context.WithValue(ctx, callKey{}, call{by, why})
 }
 

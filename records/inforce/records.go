@@ -1,6 +1,4 @@
-// Package lookup lets a limiter decide by the bans and overrides in a file of records, and identifies
-// clients by the API keys there.
-package lookup
+package inforce
 
 import (
 	"net/netip"
@@ -14,17 +12,17 @@ import (
 )
 
 // Records are the records of a file, for [limiter.Options] and for the option APIKeys of middlewares.
-// The zero Records is not usable, see New. It is safe for concurrent use.
+// The zero Records is not usable, see NewRecords. It is safe for concurrent use.
 type Records struct {
 	file    *records.File
-	options Options
+	options RecordsOptions
 }
 
 var _ limiter.Records = (*Records)(nil)
 
-// Options are the optional parts of Records. The functions run in the goroutines of requests, many at
+// RecordsOptions are the optional parts of Records. The functions run in the goroutines of requests, many at
 // a time, and must not block.
-type Options struct {
+type RecordsOptions struct {
 	// OnError is called for each look-up that fails. The request is decided as if there was no record.
 	// Banned addresses and patterns are in memory and never fail. Nil: not called.
 	OnError func(err error)
@@ -34,8 +32,8 @@ type Options struct {
 	OnMisfit func(r *rule.Rule, err error)
 }
 
-// New returns the records of a file.
-func New(file *records.File, o Options) *Records { return &Records{file, o} }
+// NewRecords returns the records of a file.
+func NewRecords(file *records.File, o RecordsOptions) *Records { return &Records{file, o} }
 
 // Mentions implements limiter.Records.
 func (r *Records) Mentions(key string) bool { return r.file.Mentions(key) }

@@ -1,4 +1,4 @@
-package lookup_test
+package inforce_test
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"stint/internal/testkit"
 	"stint/internal/testkit/samples"
 	"stint/limiter"
-	"stint/limiter/lookup"
 	"stint/records"
+	"stint/records/inforce"
 	"stint/rule"
 	"stint/rule/rulefile"
 	"stint/store/memory"
@@ -92,7 +92,7 @@ func TestRecords(t *testing.T) {
 // change, and once a change has returned, the new ones alone.
 func TestRace(t *testing.T) {
 	file := samples.File(t)
-	l := limiter.New(memory.New(memory.Options{}), table(t), limiter.Options{Records: lookup.New(file, lookup.Options{OnError: func(err error) { t.Error(err) }})})
+	l := limiter.New(memory.New(memory.Options{}), table(t), limiter.Options{Records: inforce.NewRecords(file, inforce.RecordsOptions{OnError: func(err error) { t.Error(err) }})})
 	var group sync.WaitGroup
 	var stop atomic.Bool
 	for i := range 4 {
@@ -168,7 +168,7 @@ func (c *caller) RemoteAddress() netip.Addr { return c.addr }
 // and a million bans of subjects: of decisions without records, of those that the records let pass,
 // and of those that a ban denies. best-ns/op is the best of rounds of 2,000, without other load.
 //
-//	go test ./limiter/lookup -run '^$' -bench MillionBans
+//	go test ./records/inforce -run '^$' -bench MillionBans
 func BenchmarkMillionBans(b *testing.B) {
 	const n = 1_000_000
 	file := samples.File(b)
@@ -184,7 +184,7 @@ func BenchmarkMillionBans(b *testing.B) {
 		samples.Put(b, file, all...)
 	}
 	plain := limiter.New(memory.New(memory.Options{}), table(b), limiter.Options{})
-	recorded := limiter.New(memory.New(memory.Options{}), table(b), limiter.Options{Records: lookup.New(file, lookup.Options{})})
+	recorded := limiter.New(memory.New(memory.Options{}), table(b), limiter.Options{Records: inforce.NewRecords(file, inforce.RecordsOptions{})})
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, bench := range []struct {
 		name    string

@@ -1,4 +1,4 @@
-package apirules
+package inforce
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // open opens a file of records with rules.
 func open(t *testing.T, path string) (*book.Book, *records.File) {
 	t.Helper()
-	rules := New(catalog.Options{Domain: "api"}, slog.New(slog.DiscardHandler))
+	rules := NewRules(catalog.Options{Domain: "api"}, slog.New(slog.DiscardHandler))
 	file, err := records.Open(path, records.Options{Rules: rules})
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = file.Close() })
@@ -53,7 +53,7 @@ func audit(t *testing.T, f *records.File) (list []string) {
 func TestRules(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	b, file := open(t, path)
-	ctx := With(t.Context(), records.Actor{Name: "deploy", From: "192.0.2.7"}, "ticket 7")
+	ctx := WithActor(t.Context(), records.Actor{Name: "deploy", From: "192.0.2.7"}, "ticket 7")
 	created, err := b.Put(ctx, sample("a", "/a", 1), nil)
 	testkit.Must(t, err)
 	_, err = b.Put(ctx, catalog.Rule{ID: "free", UID: "42", URL: "/a", Algorithm: "unlimited"}, nil)
