@@ -6,7 +6,8 @@
 //	l := limiter.New(store, table, limiter.Options{Load: gauges.Load})
 //
 // A load is a number from 0 (idle) to 1 (full capacity); it is above 1 if demand exceeds capacity.
-// A load that was not set recently is not fresh; limits then allow nothing extra.
+// A load that was not set recently is not fresh; limits then allow nothing extra. [API] serves gauges
+// to other programs.
 package load
 
 import (

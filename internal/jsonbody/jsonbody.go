@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
@@ -213,6 +214,22 @@ func (s *Scanner) TextUpTo(most int) (string, *Fault) {
 		return "", BadAt(start, fmt.Sprintf("%d bytes are too long", len(text)), fmt.Sprintf("send at most %d", most))
 	}
 	return text, f
+}
+
+// maxDuration is the most bytes of a duration.
+const maxDuration = 100
+
+// Duration decodes a duration of any sign, such as "5s", and returns its text too.
+func (s *Scanner) Duration(hint string) (d time.Duration, written string, f *Fault) {
+	start := s.Pos
+	if written, f = s.TextUpTo(maxDuration); f != nil {
+		return 0, written, f
+	}
+	d, err := text.ParseDuration(written)
+	if err != nil {
+		return 0, written, BadAt(start, text.Quote(written)+": "+err.Error(), hint)
+	}
+	return d, written, nil
 }
 
 // Null reads null if it comes next, and reports whether it did.

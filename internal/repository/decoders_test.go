@@ -31,7 +31,7 @@ var decoders = map[string]string{
 	"server/httpapi/decode.go":           measured,
 	"server/httpapi/inspect.go":          measured,
 	"server/httpapi/batch.go":            measured,
-	"server/httpapi/loadapi/loadapi.go":  measured,
+	"load/api.go":                        measured,
 	"server/factsapi/why.go":             "by server/httpapi", // whose ReadCheck decodes the body
 	"cmd/stint/cli/top.go":               "answers of the service that the command asks",
 	"server/ruleapi/api.go":              measured,

@@ -210,7 +210,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"load"},
-		nil,
+		[]string{"internal/..."},
 		"how busy something is says whoever knows; limiter is given a function that tells",
 	},
 	{
@@ -267,11 +267,6 @@ var layers = []layer{
 		[]string{"server/httpapi/limitjson"},
 		[]string{".", "rule", "limiter", "limiter/response", "internal/..."},
 		"limits are read and shown in one form, wherever they are asked for",
-	},
-	{
-		[]string{"server/httpapi/loadapi"},
-		[]string{"load", "server/httpapi/limitjson", "internal/..."},
-		"gauges know no limiter",
 	},
 	{
 		[]string{"server/access"},

@@ -14,7 +14,6 @@ import (
 	"stint/rule"
 	"stint/server/access"
 	"stint/server/httpapi/limitjson"
-	"stint/server/httpapi/loadapi"
 )
 
 // Status is the state of the process for /readyz and /v1/limits.
@@ -160,7 +159,7 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	a.route(mux, "POST", "/v1/inspect", a.guarded(access.Read, a.inspect))
 	a.route(mux, "POST", "/v1/reset", a.guarded(access.Support, a.reset))
 	if options.Gauges != nil {
-		api := &loadapi.API{Gauges: options.Gauges, Names: a.gauges, MaxBody: options.MaxBody, Log: options.Log}
+		api := &load.API{Gauges: options.Gauges, Names: a.gauges, MaxBody: options.MaxBody, Log: options.Log}
 		mux.HandleFunc("GET /v1/load", a.guarded(access.Read, api.List))
 		mux.HandleFunc("/v1/load", refuse("GET, HEAD"))
 		mux.HandleFunc("GET /v1/load/{name...}", a.guarded(access.Read, api.Show))

@@ -239,24 +239,11 @@ func either(s *jsonbody.Scanner, no, yes string) (bool, *jsonbody.Fault) {
 // readSpan decodes a duration above zero.
 func readSpan(s *jsonbody.Scanner) (time.Duration, *jsonbody.Fault) {
 	start := s.Pos
-	d, written, f := ReadDuration(s, spanHint)
+	d, written, f := s.Duration(spanHint)
 	if f == nil && d <= 0 {
 		return 0, jsonbody.BadAt(start, text.Quote(written)+" is not above zero", spanHint)
 	}
 	return d, f
-}
-
-// ReadDuration decodes a duration of any sign, and returns its text too.
-func ReadDuration(s *jsonbody.Scanner, hint string) (d time.Duration, written string, f *jsonbody.Fault) {
-	start := s.Pos
-	if written, f = s.TextUpTo(maxWord); f != nil {
-		return 0, written, f
-	}
-	d, err := rule.ParseDuration(written)
-	if err != nil {
-		return 0, written, jsonbody.BadAt(start, text.Quote(written)+": "+err.Error(), hint)
-	}
-	return d, written, nil
 }
 
 // Cache caches limits of requests by their bytes, because clients send the same few limits

@@ -1,4 +1,4 @@
-package loadapi
+package load
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"stint/internal/testkit"
-	"stint/load"
 )
 
 // discard is a response that is not kept.
@@ -29,7 +28,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 		[]byte(`{"ttl":"` + strings.Repeat("5s", 500_000) + `"}`),
 		[]byte(`{"` + strings.Repeat("x", most-20) + `"}`),
 	}
-	a := &API{Gauges: new(load.Gauges), Names: func() []string { return []string{"cpu"} }, MaxBody: most, Log: slog.New(slog.DiscardHandler)}
+	a := &API{Gauges: new(Gauges), Names: func() []string { return []string{"cpu"} }, MaxBody: most, Log: slog.New(slog.DiscardHandler)}
 	testkit.Frugal(t, seeds, func(input []byte) {
 		r := &http.Request{Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(input)), ContentLength: -1}
 		r.SetPathValue("name", "cpu")

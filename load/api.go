@@ -1,5 +1,4 @@
-// Package loadapi shows and sets the gauges that rules use: /v1/load.
-package loadapi
+package load
 
 import (
 	"encoding/json"
@@ -14,13 +13,11 @@ import (
 
 	"stint/internal/jsonbody"
 	"stint/internal/text"
-	"stint/load"
-	"stint/server/httpapi/limitjson"
 )
 
-// API handles the requests. Its fields must not be changed after the first one.
+// API shows and sets the gauges that rules use: /v1/load. Its fields must not be changed after the first one.
 type API struct {
-	Gauges  *load.Gauges
+	Gauges  *Gauges
 	Names   func() []string // names of the gauges that the current rules use
 	MaxBody int             // maximum size of a body in bytes
 	Log     *slog.Logger
@@ -130,7 +127,7 @@ func (a *API) readLoad(r *http.Request, name string) *jsonbody.Fault {
 		case hasLoad:
 			value, f = readNumber(&s)
 		case hasTTL:
-			ttl, _, f = limitjson.ReadDuration(&s, ttlHint)
+			ttl, _, f = s.Duration(ttlHint)
 		}
 		return f
 	})
@@ -146,7 +143,7 @@ func (a *API) readLoad(r *http.Request, name string) *jsonbody.Fault {
 		return jsonbody.Bad("ttl", "missing", ttlHint)
 	}
 	err = a.Gauges.Set(name, value, ttl)
-	if wrong, ok := errors.AsType[*load.Error](err); ok {
+	if wrong, ok := errors.AsType[*Error](err); ok {
 		return jsonbody.Bad(wrong.Field, wrong.Problem, wrong.Hint)
 	}
 	return nil
