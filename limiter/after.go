@@ -9,6 +9,19 @@ import (
 // with `count: responses` reserved units for the request. After Settle it is false.
 func (v *Verdict) Reserved() bool { return v.reserved }
 
+// EachReserved calls yield for each take whose units are reserved for the response, with its decision. Both
+// are valid until the next decision into v.
+func (v *Verdict) EachReserved(yield func(t *stint.Take, d *stint.Decision)) {
+	if !v.reserved {
+		return
+	}
+	v.charged(func(i int, r *rule.Rule, d *stint.Decision) {
+		if r != nil && r.Answers != nil {
+			yield(&v.call.Takes[i], d)
+		}
+	})
+}
+
 // charged calls yield for each take that was charged, with its number in the call, its rule (nil
 // for a source of another take) and its decision.
 func (v *Verdict) charged(yield func(i int, r *rule.Rule, d *stint.Decision)) {

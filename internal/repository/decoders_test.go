@@ -30,6 +30,7 @@ var decoders = map[string]string{
 	"server/httpapi/carrier.go":          measured,
 	"server/httpapi/decode.go":           measured,
 	"server/httpapi/inspect.go":          measured,
+	"limiter/reservation/text.go":        measured,
 	"server/httpapi/batch.go":            measured,
 	"load/api.go":                        measured,
 	"server/factsapi/why.go":             "by server/httpapi", // whose ReadCheck decodes the body

@@ -1,0 +1,284 @@
+package reservation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/testkit"
+	"stint/limiter"
+	"stint/limiter/reservation"
+	"stint/rule"
+	"stint/rule/rulefile"
+	"stint/store/memory"
+)
+
+var secret = []byte("a secret of the tests, which is long")
+
+// logins are rules with a limit of wrong passwords, one of broken answers in shadow mode, and one of requests.
+const logins = `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {per: 15m, requests: 5, algorithm: ALGORITHM, count: responses, statuses: [401], name: wrong}
+  - key: broken
+    shadow_mode: true
+    rate_limit: {per: 15m, requests: 5, algorithm: ALGORITHM, count: responses, statuses: [5xx], name: broken}
+  - key: team
+    rate_limit: {unit: hour, requests_per_unit: 100}
+`
+
+// node is a node with a clock of its own, and a store that can be away.
+type node struct {
+	*reservation.Reservations
+	limiter *limiter.Limiter
+	store   *store
+	ahead   time.Duration
+}
+
+type store struct {
+	stint.Store
+	away atomic.Bool
+	lose atomic.Bool // decides, and loses the answer
+}
+
+var errAway = errors.New("away")
+
+func (s *store) Decide(ctx context.Context, call *stint.Call) error {
+	if s.away.Load() {
+		return errAway
+	}
+	err := s.Store.Decide(ctx, call)
+	if s.lose.Load() {
+		return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
+	}
+	return err
+}
+
+func newNode(t *testing.T, counts stint.Store, rules string) *node {
+	t.Helper()
+	n := &node{store: &store{Store: counts}}
+	n.limiter = limiter.New(n.store, table(t, rules), limiter.Options{})
+	n.Reservations = reservation.New(n.limiter, rule.NewKeySecret(secret), func() time.Time { return time.Now().Add(n.ahead) })
+	return n
+}
+
+func table(t *testing.T, rules string) *rule.Table {
+	t.Helper()
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(rules)})
+	testkit.Must(t, err)
+	return table
+}
+
+// request is a login of a user, twice in one request if twice is set.
+func request(cost uint32, twice bool) *limiter.Request {
+	r := &limiter.Request{Domain: "api", Answers: cost > 0}
+	for _, key := range []string{"user", "broken", "team"} {
+		r.Descriptors = append(r.Descriptors, limiter.Descriptor{Entries: []rule.Entry{{Key: key, Value: "a"}}, Cost: cost})
+	}
+	if twice {
+		r.Descriptors = append(r.Descriptors, r.Descriptors[0])
+	}
+	return r
+}
+
+// reserve decides a request and returns its reservation.
+func (n *node) reserve(t *testing.T, twice bool) string {
+	t.Helper()
+	var v limiter.Verdict
+	testkit.Must(t, n.limiter.Decide(t.Context(), request(1, twice), &v))
+	return n.Issue(&v)
+}
+
+// left returns what remains of the limits.
+func (n *node) left(t *testing.T) (left [3]int64) {
+	t.Helper()
+	var v limiter.Verdict
+	testkit.Must(t, n.limiter.Decide(t.Context(), request(0, false), &v))
+	for i := range left {
+		left[i] = v.Asked[i].Remaining
+	}
+	return left
+}
+
+// settle settles a reservation, and checks the outcome.
+func (n *node) settle(t *testing.T, text string, status int, want string) {
+	t.Helper()
+	o, err := n.Settle(t.Context(), text, status)
+	if got := fmt.Sprint(o.Charged, o.GivenBack); err != nil || got != want {
+		t.Errorf("status %d: %s, %v; want %s", status, got, err, want)
+	}
+}
+
+// The first status decides, on whichever node, for every algorithm. Only the limits that do not count it
+// give back what the request took.
+func TestSettle(t *testing.T) {
+	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_log", "sliding_window"} {
+		rules := strings.ReplaceAll(logins, "ALGORITHM", algorithm)
+		counts := memory.New(memory.Options{Clock: testkit.NoonClock})
+		a, b := newNode(t, counts, rules), newNode(t, counts, rules)
+		for i, step := range []struct {
+			status int
+			twice  bool
+			want   string
+			left   [3]int64
+		}{
+			{401, false, "[wrong] [broken]", [3]int64{4, 5, 99}},
+			{200, false, "[] [wrong broken]", [3]int64{4, 5, 98}},
+			{503, false, "[broken] [wrong]", [3]int64{4, 4, 97}},
+			{200, true, "[] [wrong broken wrong]", [3]int64{4, 4, 96}},
+			{401, true, "[wrong wrong] [broken]", [3]int64{2, 4, 95}},
+		} {
+			text := a.reserve(t, step.twice)
+			b.settle(t, text, step.status, step.want)
+			for _, again := range []int{200, 401, 503} {
+				a.settle(t, text, again, step.want)
+			}
+			if left := b.left(t); left != step.left {
+				t.Errorf("%s, step %d: %v remain, want %v", algorithm, i, left, step.left)
+			}
+		}
+		for range 2 {
+			a.settle(t, a.reserve(t, false), 401, "[wrong] [broken]")
+		}
+		if text := a.reserve(t, false); text != "" {
+			t.Errorf("%s: a denied request has the reservation %s", algorithm, text)
+		}
+	}
+}
+
+// Many callers settle one reservation at once, some of each kind: all get one outcome, and it is the one
+// that holds.
+func TestSettleAtOnce(t *testing.T) {
+	counts := memory.New(memory.Options{Clock: testkit.NoonClock})
+	a, b := newNode(t, counts, strings.ReplaceAll(logins, "ALGORITHM", "sliding_log")), newNode(t, counts, strings.ReplaceAll(logins, "ALGORITHM", "sliding_log"))
+	for round := range 20 {
+		before := a.left(t)[0]
+		text := a.reserve(t, false)
+		var group sync.WaitGroup
+		outcomes := make([]string, 16)
+		for i := range outcomes {
+			group.Go(func() {
+				o, err := []*node{a, b}[i%2].Settle(t.Context(), text, []int{401, 200}[i/2%2])
+				outcomes[i] = fmt.Sprint(o.Charged, err)
+			})
+		}
+		group.Wait()
+		want := before
+		if outcomes[0] == "[wrong] <nil>" {
+			want--
+		}
+		if different := slices.Compact(outcomes); len(different) != 1 || a.left(t)[0] != want {
+			t.Fatalf("round %d: outcomes %v, %d remain of %d", round, different, a.left(t)[0], before)
+		}
+		if want == before {
+			continue
+		}
+		testkit.Must(t, a.limiter.Decide(t.Context(), &limiter.Request{Domain: "api", Op: stint.Reset, Descriptors: request(1, false).Descriptors}, new(limiter.Verdict)))
+	}
+}
+
+// What no node signed is refused, whichever byte is wrong.
+func TestForged(t *testing.T) {
+	n := newNode(t, memory.New(memory.Options{}), strings.ReplaceAll(logins, "ALGORITHM", "sliding_log"))
+	text := n.reserve(t, false)
+	forged := []string{"", "x", "AAAA", text[:len(text)-1], text + "A", text + "=", strings.Repeat("A", 100), strings.Repeat("A", 10_000)}
+	for i := range text {
+		other := byte('A')
+		if text[i] == other {
+			other = 'B'
+		}
+		forged = append(forged, text[:i]+string(other)+text[i+1:])
+	}
+	for _, f := range forged {
+		if _, err := n.Settle(t.Context(), f, 200); !errors.Is(err, reservation.ErrForged) {
+			t.Errorf("%q: %v", f, err)
+		}
+	}
+	stranger := reservation.New(n.limiter, nil, nil)
+	if _, err := stranger.Settle(t.Context(), text, 200); !errors.Is(err, reservation.ErrForged) {
+		t.Errorf("with another secret: %v", err)
+	}
+	for _, status := range []int{-1, 0, 99, 600, 1 << 20} {
+		if _, err := n.Settle(t.Context(), text, status); !errors.Is(err, reservation.ErrStatus) {
+			t.Errorf("status %d: %v", status, err)
+		}
+	}
+	if left := n.left(t); left != [3]int64{4, 4, 99} {
+		t.Errorf("%v remain", left)
+	}
+	n.settle(t, text, 200, "[] [wrong broken]")
+}
+
+// After ten minutes a reservation stays charged, but who settled it in time still gets the outcome.
+func TestLate(t *testing.T) {
+	n := newNode(t, memory.New(memory.Options{Clock: testkit.NoonClock}), strings.ReplaceAll(logins, "ALGORITHM", "fixed_window"))
+	settled, late := n.reserve(t, false), n.reserve(t, false)
+	n.settle(t, settled, 401, "[wrong] [broken]")
+	n.ahead = stint.MaxReservation + time.Second
+	for range 2 {
+		if _, err := n.Settle(t.Context(), late, 200); !errors.Is(err, reservation.ErrLate) {
+			t.Errorf("too late: %v", err)
+		}
+	}
+	n.settle(t, settled, 200, "[wrong] [broken]")
+	if left := n.left(t); left != [3]int64{3, 4, 98} {
+		t.Errorf("%v remain", left)
+	}
+}
+
+// If the store is away or its answer is lost, the caller gets an error and may try again.
+func TestStoreFails(t *testing.T) {
+	n := newNode(t, memory.New(memory.Options{Clock: testkit.NoonClock}), strings.ReplaceAll(logins, "ALGORITHM", "token_bucket"))
+	text := n.reserve(t, false)
+	n.store.away.Store(true)
+	if _, err := n.Settle(t.Context(), text, 200); !errors.Is(err, errAway) {
+		t.Fatalf("away: %v", err)
+	}
+	n.store.away.Store(false)
+	n.store.lose.Store(true)
+	if _, err := n.Settle(t.Context(), text, 200); !errors.Is(err, stint.ErrUnknown) {
+		t.Fatalf("lost: %v", err)
+	}
+	n.store.lose.Store(false)
+	n.settle(t, text, 401, "[] [wrong broken]")
+	if left := n.left(t); left != [3]int64{5, 5, 99} {
+		t.Errorf("%v remain", left)
+	}
+}
+
+// A reload in between changes nothing, and a limit that is gone keeps its units.
+func TestReload(t *testing.T) {
+	n := newNode(t, memory.New(memory.Options{Clock: testkit.NoonClock}), strings.ReplaceAll(logins, "ALGORITHM", "sliding_log"))
+	more, gone := n.reserve(t, false), n.reserve(t, false)
+	n.limiter.Swap(table(t, strings.ReplaceAll(strings.ReplaceAll(logins, "ALGORITHM", "sliding_log"), "requests: 5,", "requests: 50,")))
+	n.settle(t, more, 200, "[] [wrong broken]")
+	if left := n.left(t); left != [3]int64{49, 49, 98} {
+		t.Errorf("%v remain", left)
+	}
+	n.limiter.Swap(table(t, "domain: api\ndescriptors: [{key: team, rate_limit: {unit: hour, requests_per_unit: 100}}]\n"))
+	n.settle(t, gone, 200, "[wrong broken] []")
+}
+
+// A request without a limit that counts responses has a reservation too, so that callers need not know the
+// rules.
+func TestNothingReserved(t *testing.T) {
+	n := newNode(t, memory.New(memory.Options{}), "domain: api\ndescriptors: [{key: team, rate_limit: {unit: hour, requests_per_unit: 100}}]\n")
+	n.settle(t, n.reserve(t, false), 401, "[] []")
+}
+
+// Reading what strangers send takes little memory for each byte.
+func TestDecodersAreFrugal(t *testing.T) {
+	n := newNode(t, memory.New(memory.Options{}), strings.ReplaceAll(logins, "ALGORITHM", "sliding_log"))
+	seeds := [][]byte{[]byte(n.reserve(t, false)), []byte(strings.Repeat("A", 1<<20)), []byte(strings.Repeat("=", 1<<20)), nil}
+	testkit.Frugal(t, seeds, func(input []byte) {
+		_, _ = n.Settle(context.Background(), string(input), 200) // only the memory counts
+	})
+}

@@ -1,0 +1,117 @@
+package reservation
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"stint"
+)
+
+// version is the first byte of a reservation, for nodes of other releases.
+const version = 1
+
+// The lengths of the parts of a reservation, in bytes.
+const (
+	idLen   = 16 // random
+	signLen = 33 // as rule.KeySecret appends it
+	least   = 1 + idLen + 1 + 1 + 1 + signLen
+)
+
+// signed separates signatures from everything else that is made with the secret.
+const signed = "reservation\n"
+
+// note is a reservation, as its text has it.
+type note struct {
+	id     string
+	made   time.Time
+	domain string
+	takes  []reserved
+}
+
+// reserved is a take whose units are reserved.
+type reserved struct {
+	rule       string // Terms.Rule of the limit, which identifies it across its versions
+	key, place stint.Key
+	cost       uint32
+
+	// What a refund needs of the decision.
+	at    stint.Instant
+	reset time.Duration
+	own   bool
+}
+
+// seal returns the text of a reservation.
+func (r *Reservations) seal(n *note) string {
+	data := append([]byte{version}, n.id...)
+	data = binary.AppendVarint(data, n.made.UnixMilli())
+	data = appendText(data, n.domain)
+	data = binary.AppendUvarint(data, uint64(len(n.takes)))
+	for i := range n.takes {
+		t := &n.takes[i]
+		data = appendText(appendText(appendText(data, t.rule), string(t.key)), string(t.place))
+		data = binary.AppendVarint(binary.AppendUvarint(data, uint64(t.cost)), int64(t.at))
+		data = binary.AppendVarint(data, int64(t.reset))
+		if t.own {
+			data = append(data, 1)
+		} else {
+			data = append(data, 0)
+		}
+	}
+	return base64.RawURLEncoding.EncodeToString(r.sign(data, data))
+}
+
+// sign appends the signature of data to dst.
+func (r *Reservations) sign(dst, data []byte) []byte {
+	return r.secret.Append(dst, signed+string(data))
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// open reads the text of a reservation. It returns false if no node with this secret made it.
+func (r *Reservations) open(text string) (*note, bool) {
+	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(data) < least {
+		return nil, false
+	}
+	data, sign := data[:len(data)-signLen], data[len(data)-signLen:]
+	if !hmac.Equal(sign, r.sign(nil, data)) || data[0] != version {
+		return nil, false
+	}
+	// What follows is as seal wrote it.
+	from := reader(data[1+idLen:])
+	n := &note{id: string(data[1 : 1+idLen]), made: time.UnixMilli(from.signed()), domain: from.text()}
+	n.takes = make([]reserved, from.unsigned())
+	for i := range n.takes {
+		n.takes[i] = reserved{
+			rule: from.text(), key: stint.Key(from.text()), place: stint.Key(from.text()),
+			cost: uint32(from.unsigned()), at: stint.Instant(from.signed()), reset: time.Duration(from.signed()), own: from.unsigned() == 1,
+		}
+	}
+	return n, true
+}
+
+// reader reads what seal wrote.
+type reader []byte
+
+func (r *reader) unsigned() uint64 {
+	v, n := binary.Uvarint(*r)
+	*r = (*r)[n:]
+	return v
+}
+
+func (r *reader) signed() int64 {
+	v, n := binary.Varint(*r)
+	*r = (*r)[n:]
+	return v
+}
+
+func (r *reader) text() string {
+	n := r.unsigned()
+	text := string((*r)[:n])
+	*r = (*r)[n:]
+	return text
+}
