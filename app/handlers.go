@@ -12,6 +12,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/logging"
 	"stint/internal/web"
+	"stint/limiter/reservation"
 	"stint/rule"
 	"stint/server/access"
 	"stint/server/httpapi"
@@ -129,6 +130,8 @@ func (a *App) trafficHandler() http.Handler {
 			OnError:        func(err error) { a.log.Error("no decision", "path", httpapi.AuthPath, "error", err) },
 			OnMisuse:       a.alarms.Misuse((&logging.MisuseLog{Log: a.log, Path: httpapi.AuthPath}).Report, a.config.Proxies()),
 		},
+		Reservations: reservation.New(a.limiter, a.stores.Secret(), nil),
+
 		JSON:     a.rls.JSON(),
 		OpenAPI:  docs.OpenAPI,
 		Healthy:  a.ready,

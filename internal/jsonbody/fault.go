@@ -23,6 +23,7 @@ const (
 	NoDecision   = "no_decision"
 	NotSaved     = "not_saved"
 	Conflict     = "conflict"
+	Expired      = "expired"
 	KeyReused    = "idempotency_key_reused"
 	Unavailable  = "unavailable"
 )

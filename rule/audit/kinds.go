@@ -34,7 +34,7 @@ var Kinds = []Kind{
 	{"large-log", Warning, "The state of one key of a sliding_log may be larger than 64 KiB.", "Use a sliding_window with blocks."},
 	{"equal-candidate", Warning, "A candidate says the same as its limit, so it shows nothing.", "Write other numbers or another algorithm, or remove it."},
 	{"candidate-penalty", Note, "A limit with a candidate has a penalty, whose steps follow the denials of the limit in force. The candidate does not show how they would change.", "Keep it in mind when you read the numbers of the candidate."},
-	{"unseen-answers", Warning, "A limit counts responses, but no caller reports responses to it.", "Use the middleware, or count requests."},
+	{"unseen-answers", Warning, "A limit counts responses, but no caller reports responses to it.", "Use the middleware, settle with reserve, or count requests."},
 	{"account-lockout", Warning, "A limit has a penalty and counts by an account alone, so others can shut its owner out: they only need to know the name.", "Count by the pair of account and address, or of account and device."},
 	{"excess-dropped", Warning, "A limit has an excess of `wait` or `queue`, but no http section: whoever sends descriptors has these requests denied at once.", "Use the middleware or the gateway, which read the http section, or remove the excess."},
 	{"denial-in-shadow", Warning, "A limit in shadow mode has a denial, which no client ever receives.", "Remove one of the two."},

@@ -72,8 +72,8 @@ func (a *auditor) numbers(r *rule.Rule) {
 // differently.
 func (a *auditor) policies(r *rule.Rule) {
 	if r.Answers != nil && !a.domain.HasHTTP() {
-		a.find("unseen-answers", ruleAt(r), r.Name, fmt.Sprintf("it counts responses, but domain %s has no http section: callers of the service report no response, so each request is charged at once", a.domain.Name()),
-			"add http: and use the middleware, or write count: requests")
+		a.find("unseen-answers", ruleAt(r), r.Name, fmt.Sprintf("it counts responses, but domain %s has no http section: callers of the service are charged at once, unless they ask with reserve and settle", a.domain.Name()),
+			"add http: and use the middleware, ask with reserve and settle, or write count: requests")
 	}
 	if r.Denial != nil && r.Shadow {
 		a.find("denial-in-shadow", ruleAt(r), r.Name, "it has a denial, but in shadow mode it denies nobody", "remove one of the two, unless the mode is to end soon")

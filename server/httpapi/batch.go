@@ -128,5 +128,5 @@ func (t *Traffic) appendCheck(ctx context.Context, dst []byte, c *check, id stri
 	if err := c.put(ctx, t.limiter, w, id); err != nil {
 		return noDecision(err).Append(dst)
 	}
-	return appendVerdict(dst, &w.verdict, c.op == stint.AskAtMost)
+	return limitjson.AppendVerdict(dst, &w.verdict, c.op == stint.AskAtMost)
 }

@@ -13,7 +13,7 @@ import (
 
 // The fields of a check request. See jsonbody.Scanner.
 var (
-	checkFields      = []string{"domain", "descriptors", "key", "limit", "cost", "at_most", "checks"}
+	checkFields      = []string{"domain", "descriptors", "key", "limit", "cost", "at_most", "checks", "reserve"}
 	descriptorFields = []string{"entries", "cost"}
 	entryFields      = []string{"key", "value"}
 )
@@ -26,6 +26,7 @@ const (
 	hasCost
 	hasAtMost
 	hasChecks
+	hasReserve
 )
 
 const costHint = "give the units to take, 0 to look without taking, or leave it out for 1"
@@ -58,6 +59,8 @@ func ReadCheck(body []byte) (*limiter.Request, *jsonbody.Fault) {
 		return nil, jsonbody.Bad("limit", "is not taken here", "give domain and descriptors: only rules are explained")
 	case q.req.Op != stint.Ask:
 		return nil, jsonbody.Bad("at_most", "is not taken here", "leave it out")
+	case q.req.Answers:
+		return nil, jsonbody.Bad("reserve", "is not taken here", "leave it out: nothing is charged")
 	}
 	return &q.req, nil
 }
@@ -120,6 +123,8 @@ func (q *question) object(s *jsonbody.Scanner, limits *limitjson.Cache, may form
 			atMost, f = s.Truth()
 		case hasChecks:
 			f = q.many(s, limits, may)
+		case hasReserve:
+			q.req.Answers, f = s.Truth()
 		}
 		return f
 	})
@@ -133,6 +138,9 @@ func (q *question) object(s *jsonbody.Scanner, limits *limitjson.Cache, may form
 	}
 	if f := q.check(seen); f != nil {
 		return f
+	}
+	if q.req.Answers && (q.limit != nil || may == ofABatch) {
+		return jsonbody.Bad("reserve", "given with a limit of its own, or in a batch", "ask for one check by domain and descriptors, whose rules count responses")
 	}
 	if q.limit != nil {
 		q.add().Cost = cost

@@ -202,9 +202,9 @@ var badBodies = []struct{ name, body, want string }{
 	{"trailing comma", `{"domain":"a",}`, `'}' where a field in double quotes belongs; send JSON as RFC 8259 has it`},
 	{"no colon", `{"domain" "a"}`, `domain: '"' where a colon after the name of a field belongs; send JSON as RFC 8259 has it`},
 	{"no comma", `{"domain":"a" "descriptors":[]}`, `'"' where a comma or '}' belongs; send JSON as RFC 8259 has it`},
-	{"unknown field", `{"domain":"a","descriptor":[]}`, `unknown field "descriptor"; known here are domain, descriptors, key, limit, cost, at_most, checks`},
-	{"another case", `{"Domain":"a"}`, `unknown field "Domain"; known here are domain, descriptors, key, limit, cost, at_most, checks`},
-	{"long unknown field", `{"` + strings.Repeat("x", 99) + `":1}`, `unknown field "` + strings.Repeat("x", 60) + `..."; known here are domain, descriptors, key, limit, cost, at_most, checks`},
+	{"unknown field", `{"domain":"a","descriptor":[]}`, `unknown field "descriptor"; known here are domain, descriptors, key, limit, cost, at_most, checks, reserve`},
+	{"another case", `{"Domain":"a"}`, `unknown field "Domain"; known here are domain, descriptors, key, limit, cost, at_most, checks, reserve`},
+	{"long unknown field", `{"` + strings.Repeat("x", 99) + `":1}`, `unknown field "` + strings.Repeat("x", 60) + `..."; known here are domain, descriptors, key, limit, cost, at_most, checks, reserve`},
 	{"field twice", `{"domain":"a","domain":"b"}`, `domain: given twice; give it once`},
 	{"field twice by an escape", `{"cost":1,"c\u006fst":1}`, `cost: given twice; give it once`},
 

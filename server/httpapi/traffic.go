@@ -11,6 +11,7 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/limiter"
+	"stint/limiter/reservation"
 	"stint/limiter/response"
 	"stint/server/httpapi/limitjson"
 )
@@ -62,6 +63,9 @@ type TrafficOptions struct {
 	// connection may use this much memory.
 	MaxBody int
 
+	// Reservations are those of checks with reserve, and of SettlePath; nil: of this process alone.
+	Reservations *reservation.Reservations
+
 	// Auth are the options of AuthPath.
 	Auth AuthOptions
 
@@ -80,10 +84,11 @@ type TrafficOptions struct {
 	OpenAPI []byte
 }
 
-// Traffic handles the endpoints of the traffic listener: POST /v1/check and GET /v1/auth. It is
-// safe for concurrent use.
+// Traffic handles the endpoints of the traffic listener: POST /v1/check, POST /v1/settle and GET /v1/auth.
+// It is safe for concurrent use.
 type Traffic struct {
 	limiter   *limiter.Limiter
+	reserved  *reservation.Reservations
 	auth      *auth
 	json      http.Handler // handles JSONPath
 	healthy   func() bool  // answers HealthPath
@@ -106,6 +111,9 @@ func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
 	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, healthy: options.Healthy, maxBody: options.MaxBody, together: options.Together, pages: trafficPages(&options)}
 	if t.maxBody <= 0 {
 		t.maxBody = MaxBody
+	}
+	if t.reserved = options.Reservations; t.reserved == nil {
+		t.reserved = reservation.New(l, nil, nil)
 	}
 	t.limits.Init()
 	t.questions.New = func() any { return new(work) }
@@ -140,8 +148,8 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 	if req.Path == AuthPath {
 		return t.auth.serve(ctx, req, resp)
 	}
-	if req.Path != CheckPath {
-		questions := "POST " + CheckPath
+	if req.Path != CheckPath && req.Path != SettlePath {
+		questions := "POST " + CheckPath + ", POST " + SettlePath
 		if t.json != nil {
 			questions += ", POST " + JSONPath
 		}
@@ -161,6 +169,9 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 	}
 	if len(req.Body) > t.maxBody {
 		return jsonbody.RefuseTooLarge(t.maxBody)
+	}
+	if req.Path == SettlePath {
+		return t.settle(ctx, req, resp)
 	}
 	w := t.questions.Get().(*work)
 	defer func() {
@@ -184,7 +195,10 @@ func (t *Traffic) serve(ctx context.Context, req *Request, resp *Response) *json
 	}
 	resp.Status = 200
 	resp.Fields = append(resp.Fields, Field{"Content-Type", "application/json"})
-	resp.Body = appendVerdict(resp.Body, &w.verdict, w.question.req.Op == stint.AskAtMost)
+	resp.Body = limitjson.AppendVerdict(resp.Body, &w.verdict, w.question.req.Op == stint.AskAtMost)
+	if w.question.req.Answers {
+		resp.Body = t.appendReservation(resp.Body, &w.verdict)
+	}
 	return nil
 }
 

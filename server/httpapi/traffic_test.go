@@ -239,7 +239,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			"unknown path", l, "POST", "/v1/check/", "", good, 404, "",
-			`{"error":{"code":"not_found","message":"nothing is at \"/v1/check/\"; the questions are POST /v1/check and GET /v1/auth","context":{}}}`,
+			`{"error":{"code":"not_found","message":"nothing is at \"/v1/check/\"; the questions are POST /v1/check, POST /v1/settle and GET /v1/auth","context":{}}}`,
 		},
 		{
 			"content type", l, "POST", "/v1/check", "text/xml; charset=utf-8", good, 415, "",
@@ -247,7 +247,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			"bad body", l, "POST", "/v1/check", "", `{"domain": "a", "x": 1}`, 400, "",
-			`{"error":{"code":"bad_request","message":"unknown field \"x\"; known here are domain, descriptors, key, limit, cost, at_most, checks","context":{"offset":16}}}`,
+			`{"error":{"code":"bad_request","message":"unknown field \"x\"; known here are domain, descriptors, key, limit, cost, at_most, checks, reserve","context":{"offset":16}}}`,
 		},
 		{
 			"bad field", l, "POST", "/v1/check", "", `{"domain": 5}`, 400, "",

@@ -21,6 +21,7 @@ func servePage(p staticPages, w http.ResponseWriter, r *http.Request) bool {
 func trafficPages(options *TrafficOptions) staticPages {
 	paths := []pagePath{
 		{Method: "POST", Path: CheckPath, Text: "may this request pass? Descriptors, or a limit of your own, as JSON"},
+		{Method: "POST", Path: SettlePath, Text: "how was a request answered whose check had reserve?"},
 		{Method: "GET", Path: AuthPath, Text: "the same for a proxy: it asks about the request that it forwards"},
 	}
 	if options.JSON != nil {

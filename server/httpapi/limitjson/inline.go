@@ -1,5 +1,5 @@
 // Package limitjson reads inline limits, which are part of requests instead of rules, and caches the most
-// recent ones. It writes limits and the policies of rules in the words of rule files, as JSON.
+// recent ones. It writes limits and the policies of rules in the words of rule files, and verdicts, as JSON.
 package limitjson
 
 import (

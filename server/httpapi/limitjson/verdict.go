@@ -1,4 +1,4 @@
-package httpapi
+package limitjson
 
 import (
 	"strconv"
@@ -10,8 +10,8 @@ import (
 	"stint/rule"
 )
 
-// appendVerdict appends the answer to a check. With atMost it contains the units that were charged.
-func appendVerdict(dst []byte, v *limiter.Verdict, atMost bool) []byte {
+// AppendVerdict appends the answer to a check. With atMost it contains the units that were charged.
+func AppendVerdict(dst []byte, v *limiter.Verdict, atMost bool) []byte {
 	listed := ""
 	if v.Listed != nil {
 		listed = v.Listed.Name
