@@ -7,7 +7,7 @@ import (
 	"stint"
 	"stint/chain/servers"
 	"stint/rule"
-	"stint/server/httpapi"
+	"stint/server/httpapi/limitjson"
 	"stint/telemetry"
 )
 
@@ -41,9 +41,9 @@ func (st *Stores) Announce(table *rule.Table) (done func()) {
 }
 
 // Leases returns the store of a take's key, and what this process has of the key.
-func (st *Stores) Leases(t *stint.Take) (httpapi.LeaseStore, httpapi.LocalLease) {
+func (st *Stores) Leases(t *stint.Take) (limitjson.LeaseStore, limitjson.LocalLease) {
 	s := st.server(t)
-	here := httpapi.LocalLease{Node: s.leases.Node(), Units: s.leases.Held(t)}
+	here := limitjson.LocalLease{Node: s.leases.Node(), Units: s.leases.Held(t)}
 	if part, divided := s.shares.Share(t); divided {
 		here.Share, here.ShareRemaining = part.Limit, part.Remaining
 	}

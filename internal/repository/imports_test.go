@@ -332,7 +332,7 @@ var layers = []layer{
 		[]string{"app", "app/settings", "app/stores"},
 		[]string{
 			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/reservation", "load", "records", "records/inforce", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/otlp", "dashboard",
-			"server/*", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
+			"server/*", "server/httpapi/limitjson", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
 	},

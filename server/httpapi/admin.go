@@ -102,7 +102,7 @@ type AdminOptions struct {
 
 	// Leases returns the store that lends units of a take's key to nodes, and the units that this
 	// process has; nil if no store lends units.
-	Leases func(*stint.Take) (LeaseStore, LocalLease)
+	Leases func(*stint.Take) (limitjson.LeaseStore, limitjson.LocalLease)
 
 	// Overrides returns the number of overrides of each rule, by its name; nil if there are none.
 	Overrides func() map[string]int

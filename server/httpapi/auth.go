@@ -16,6 +16,7 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/limiter/request"
+	"stint/limiter/reservation"
 	"stint/limiter/response"
 	"stint/rule"
 )
@@ -27,6 +28,10 @@ const AuthPath = "/v1/auth"
 // some statuses. Every refusal has it and no other answer has it, so it also distinguishes a
 // refusal from a network error.
 const StatusHeader = "X-Stint-Status"
+
+// ReservationHeader is the header of an answer to reserve=true with what the proxy sends to SettlePath
+// when it knows the status of the response.
+const ReservationHeader = "X-Stint-Reservation"
 
 const (
 	// DefaultWait is the default of the maximum delay of an answer.
@@ -84,13 +89,14 @@ type AuthOptions struct {
 
 // auth handles the calls of proxies.
 type auth struct {
-	limiter *limiter.Limiter
-	options AuthOptions
-	finder  *web.ClientFinder
-	refuser *response.Refuser
-	presets web.Presets
-	names   response.Namer
-	works   sync.Pool // of *authWork
+	limiter  *limiter.Limiter
+	reserved *reservation.Reservations
+	options  AuthOptions
+	finder   *web.ClientFinder
+	refuser  *response.Refuser
+	presets  web.Presets
+	names    response.Namer
+	works    sync.Pool // of *authWork
 }
 
 // authWork is the memory for one call.
@@ -102,9 +108,9 @@ type authWork struct {
 	refusal  response.Refusal
 }
 
-func newAuth(l *limiter.Limiter, o AuthOptions) *auth {
+func newAuth(l *limiter.Limiter, reserved *reservation.Reservations, o AuthOptions) *auth {
 	return &auth{
-		limiter: l, options: o, finder: web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted}),
+		limiter: l, reserved: reserved, options: o, finder: web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted}),
 		refuser: response.NewRefuser(response.RefusalText{}),
 		presets: response.Presets([]rule.Preset{rule.IETF, rule.Legacy}),
 		names:   &request.ByRules{},
@@ -170,7 +176,7 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 	}
 	w.request = proxied{line: asked, header: req.Header, client: client, Identifier: request.NewIdentifier(a.options.APIKeys)}
 	rules := request.ByRules{Limiter: a.limiter, Domain: q.domain}
-	what, err := rules.Decide(ctx, &w.request, false, &w.Scratch)
+	what, err := rules.Decide(ctx, &w.request, q.reserve, &w.Scratch)
 	accept := req.Header.Values("Accept")
 	switch {
 	case what == request.Invalid:
@@ -190,6 +196,9 @@ func (a *auth) decide(ctx context.Context, req *Request, q *authQuery, w *authWo
 		pass(w, resp, true)
 		return nil
 	case a.obey(ctx, q, w, accept, resp):
+		if q.reserve {
+			resp.set(ReservationHeader, a.reserved.Issue(&w.Verdict))
+		}
 		return nil
 	}
 	turnDown(w, resp)

@@ -121,7 +121,7 @@ func TestAuth(t *testing.T) {
 		{"no time", proxyAsks("domain=web&wait=1", "GET /"), 0, 400, "", `"field":"wait"`},
 		{"too long a time", proxyAsks("domain=web&wait=10.1s", "GET /"), 0, 400, "", "at most 10s"},
 		{"no escape", proxyAsks("domain=%zz", "GET /"), 0, 400, "", `"field":"domain"`},
-		{"unknown parameter", proxyAsks("domain=web&limit=3", "GET /"), 0, 400, "", "use domain, deny, deny-5xx and wait"},
+		{"unknown parameter", proxyAsks("domain=web&limit=3", "GET /"), 0, 400, "", "use domain, deny, deny-5xx, wait and reserve"},
 		{"twice", proxyAsks("domain=web&domain=api", "GET /"), 0, 400, "", "at most once"},
 		{"wrong method", &Request{Method: "TRACE", Path: AuthPath}, 0, 405, "Allow: GET", `"method_not_allowed"`},
 	}

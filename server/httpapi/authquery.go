@@ -16,6 +16,8 @@ type authQuery struct {
 	deny   int
 	worst  int // replaces the status of a refusal of 500 and above; 0 keeps it
 	wait   time.Duration
+
+	reserve bool // the proxy settles
 }
 
 // parse reads the query of a call. Its faults are mistakes in the configuration of the proxy.
@@ -50,8 +52,12 @@ func (a *auth) parse(raw string) (authQuery, *jsonbody.Fault) {
 			if q.wait, err = time.ParseDuration(value); err != nil || q.wait < 0 || q.wait > MostWait {
 				return q, jsonbody.Bad("", text.Quote(value)+" is not a valid time", "write one such as 80ms, at most "+MostWait.String()).In(name)
 			}
+		case "reserve":
+			if q.reserve = value == "true"; !q.reserve && value != "false" {
+				return q, jsonbody.Bad("", text.Quote(value)+" is neither true nor false", "write reserve=true, or leave it out").In(name)
+			}
 		default:
-			return q, jsonbody.Bad("", "unknown parameter "+text.Quote(name), "use domain, deny, deny-5xx and wait")
+			return q, jsonbody.Bad("", "unknown parameter "+text.Quote(name), "use domain, deny, deny-5xx, wait and reserve")
 		}
 	}
 	if q.domain == "" {

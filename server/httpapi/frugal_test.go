@@ -71,7 +71,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 			seeds = append(seeds, repeated("", piece, "", 100, 5000, 60_000)...)
 			seeds = append(seeds, repeated("domain=", piece, "", 100, 5000, 60_000)...)
 		}
-		a := newAuth(limiter.New(nil, nil, limiter.Options{}), AuthOptions{})
+		a := newAuth(limiter.New(nil, nil, limiter.Options{}), nil, AuthOptions{})
 		testkit.Frugal(t, seeds, func(input []byte) {
 			if _, f := a.parse(string(input)); f != nil {
 				f.Append(nil)

@@ -32,7 +32,7 @@ type inspected struct {
 	Override   *limitjson.Override `json:"override,omitempty"`
 	limitjson.Policy
 	Lent         *limitjson.Lent      `json:"lent,omitempty"`
-	Leases       *leasesAnswer        `json:"leases,omitempty"`
+	Leases       *limitjson.Leases    `json:"leases,omitempty"`
 	Penalized    *response.KeyPenalty `json:"penalized,omitempty"`
 	Limit        *int64               `json:"limit"`
 	Used         *int64               `json:"used"`
@@ -74,7 +74,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 		}
 		if t := v.Take(i); t != nil && t.Coordination() == stint.Leased && a.options.Leases != nil {
 			store, here := a.options.Leases(t)
-			one.Leases = leasesOf(r.Context(), store, t, v.Asked[i].At, here)
+			one.Leases = limitjson.LeasesOf(r.Context(), store, t, v.Asked[i].At, here)
 		}
 		answer.Limits = append(answer.Limits, one)
 	}

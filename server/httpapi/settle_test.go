@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stint"
@@ -128,4 +129,38 @@ func (s *flaky) Decide(ctx context.Context, call *stint.Call) error {
 		return errors.New("away")
 	}
 	return s.Store.Decide(ctx, call)
+}
+
+// A proxy that sees the status settles too: a login that succeeds is given back, a second failure is refused.
+func TestSettleByProxy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic, clients := newAuthForTest(t, AuthOptions{}), 0
+		ask := func(query string) *Response {
+			resp := new(Response)
+			clients++ // each has a limit of its own
+			traffic.Serve(t.Context(), proxyAsks("domain=web&"+query, "GET /?login=me", fmt.Sprintf("X-Forwarded-For: 2001:db8:%d::1", clients)), resp)
+			return resp
+		}
+		for i, step := range []struct {
+			settled, status int
+			header          bool
+		}{{200, 200, true}, {500, 200, true}, {401, 200, true}, {401, 429, false}} {
+			resp := ask("reserve=true")
+			text := field(resp, ReservationHeader)
+			if resp.Status != step.status || (text != "") != step.header {
+				t.Fatalf("step %d: %d with reservation %q", i, resp.Status, text)
+			}
+			if text == "" {
+				continue
+			}
+			if status, answer := post(t, traffic, SettlePath, settleBody(text, step.settled)); status != 200 {
+				t.Errorf("step %d: %d %s", i, status, answer)
+			}
+		}
+		for query, status := range map[string]int{"reserve=1": 400, "reserve=false": 429} {
+			if resp := ask(query); resp.Status != status || field(resp, ReservationHeader) != "" {
+				t.Errorf("%s: %d, want %d", query, resp.Status, status)
+			}
+		}
+	})
 }

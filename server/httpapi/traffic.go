@@ -108,12 +108,13 @@ type work struct {
 
 // NewTraffic returns the traffic endpoints over l.
 func NewTraffic(l *limiter.Limiter, options TrafficOptions) *Traffic {
-	t := &Traffic{limiter: l, auth: newAuth(l, options.Auth), json: options.JSON, healthy: options.Healthy, maxBody: options.MaxBody, together: options.Together, pages: trafficPages(&options)}
+	reserved := options.Reservations
+	if reserved == nil {
+		reserved = reservation.New(l, nil, nil)
+	}
+	t := &Traffic{limiter: l, reserved: reserved, auth: newAuth(l, reserved, options.Auth), json: options.JSON, healthy: options.Healthy, maxBody: options.MaxBody, together: options.Together, pages: trafficPages(&options)}
 	if t.maxBody <= 0 {
 		t.maxBody = MaxBody
-	}
-	if t.reserved = options.Reservations; t.reserved == nil {
-		t.reserved = reservation.New(l, nil, nil)
 	}
 	t.limits.Init()
 	t.questions.New = func() any { return new(work) }

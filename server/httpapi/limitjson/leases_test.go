@@ -1,4 +1,4 @@
-package httpapi
+package limitjson
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func TestLeases(t *testing.T) {
 			`{"lent":0,"nodes":[],"here":{"node":"1","units":9},"store_error":"redis: no answer"}`,
 		},
 	} {
-		got, err := json.Marshal(leasesOf(t.Context(), &test.store, &stint.Take{Limit: part}, now, test.here))
+		got, err := json.Marshal(LeasesOf(t.Context(), &test.store, &stint.Take{Limit: part}, now, test.here))
 		if err != nil || string(got) != test.want {
 			t.Errorf("%s:\n got %s (%v)\nwant %s", test.name, got, err, test.want)
 		}

@@ -1,4 +1,4 @@
-package httpapi
+package limitjson
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type LocalLease struct {
 	ShareRemaining int64
 }
 
-// leasesAnswer lists the nodes that have units of a key.
-type leasesAnswer struct {
+// Leases lists the nodes that have units of a key.
+type Leases struct {
 	// EpochMS is the time since which the store lost nothing, in milliseconds of Unix time; 0
 	// if it has lent nothing of the key yet.
 	EpochMS int64 `json:"epoch_ms,omitempty"`
@@ -71,9 +71,9 @@ type leaseShare struct {
 // request.
 const leaseTimeout = time.Second
 
-// leasesOf lists the nodes that have units of a take's key; now is a time of the store's clock.
-func leasesOf(ctx context.Context, s LeaseStore, t *stint.Take, now stint.Instant, here LocalLease) *leasesAnswer {
-	a := &leasesAnswer{Nodes: []leaseNode{}, Here: leaseHere{nodeName(here.Node), here.Units}}
+// LeasesOf lists the nodes that have units of a take's key; now is a time of the store's clock.
+func LeasesOf(ctx context.Context, s LeaseStore, t *stint.Take, now stint.Instant, here LocalLease) *Leases {
+	a := &Leases{Nodes: []leaseNode{}, Here: leaseHere{nodeName(here.Node), here.Units}}
 	if here.Share != nil {
 		a.Own = &leaseShare{here.Share.Capacity(), here.ShareRemaining}
 	}
