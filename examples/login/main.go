@@ -1,5 +1,5 @@
-// Command login serves a login form, and limits guessing of passwords with
-// examples/rules/login.yaml.
+// Command login serves a login page, and limits guessing of passwords with
+// examples/rules/login.yaml. The files beside it do the same in other languages, by a service.
 package main
 
 import (
@@ -9,7 +9,9 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"html/template"
 	"log"
+	"math"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -30,7 +32,7 @@ func main() {
 		log.Fatal(err)
 	}
 	server := &http.Server{Addr: "127.0.0.1:8000", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	log.Printf("try curl -i http://%s/login -d user=ann -d password=guess", server.Addr)
+	log.Printf("open http://%s/ and sign in as ann, whose password is correct horse; or guess", server.Addr)
 	log.Fatal(server.ListenAndServe())
 }
 
@@ -57,10 +59,50 @@ func (s *site) handler(store stint.Store, rules string) (http.Handler, error) {
 	limited := httplimit.New(limiter.New(store, table, limiter.Options{}), "login", httplimit.Options{
 		// The proxy in front, on this machine: only its forwarded header is used.
 		Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Denied: func(w http.ResponseWriter, _ *http.Request, v *limiter.Verdict) {
+			if v.Degraded {
+				show(w, http.StatusServiceUnavailable, "Nobody can sign in at the moment. Try again soon.")
+				return
+			}
+			show(w, http.StatusTooManyRequests, "Too many wrong passwords. Try again in "+wait(v.RetryAfter)+".")
+		},
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /login", s.identify(limited(http.HandlerFunc(s.login))))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { show(w, http.StatusOK, "") })
 	return mux, nil
+}
+
+// page is the login page, with what became of the last try.
+var page = template.Must(template.New("login").Parse(`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Sign in</title>
+<h1>Sign in</h1>
+{{with .}}<p role="status">{{.}}</p>{{end}}
+<form method="post" action="/login">
+<p><label>Name <input name="user" autocomplete="username" maxlength="64" required></label></p>
+<p><label>Password <input name="password" type="password" autocomplete="current-password" required></label></p>
+<p><button>Sign in</button></p>
+</form>
+</html>
+`))
+
+// show sends the page with a status.
+func show(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = page.Execute(w, text) // an error means that the client has disconnected
+}
+
+// wait returns a time to wait in words.
+func wait(d time.Duration) string {
+	if minutes := int(math.Ceil(d.Minutes())); minutes > 1 {
+		return fmt.Sprint(minutes, " minutes")
+	}
+	return "a minute"
 }
 
 // The headers that the rules read, the cookie of a machine from which a user has signed in, and
@@ -81,7 +123,7 @@ func (s *site) identify(next http.Handler) http.Handler {
 		err := r.ParseForm()
 		user := spelled(r.PostForm.Get("user"))
 		if err != nil || user == "" || len(user) > maxUser {
-			http.Error(w, "send a form with user and password", http.StatusBadRequest)
+			show(w, http.StatusBadRequest, "Give a name and a password.")
 			return
 		}
 		r.Header.Set(userHeader, user)
@@ -107,12 +149,12 @@ func (s *site) sign(user string) string {
 func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get(userHeader)
 	if !s.check(user, r.PostForm.Get("password")) {
-		http.Error(w, "wrong user or password", http.StatusUnauthorized)
+		show(w, http.StatusUnauthorized, "Wrong name or password.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: knownCookie, Value: s.sign(user), Path: "/login", MaxAge: 90 * 24 * 3600,
 		Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
-	fmt.Fprintln(w, "welcome,", user)
+	show(w, http.StatusOK, "Welcome, "+user+".")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -245,6 +246,42 @@ func TestBadForms(t *testing.T) {
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("%.20q is answered %d, want 400", form, answer.StatusCode)
+		}
+	}
+}
+
+// The page has a form that the login takes, and says what became of it.
+func TestPage(t *testing.T) {
+	w := newWorld(t, accounts)
+	read := func(answer *http.Response, err error) (int, string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(body)
+	}
+	status, page := read(http.Get(w.url + "/"))
+	if status != http.StatusOK || !strings.Contains(page, `<form method="post" action="/login">`) || !strings.Contains(page, `name="user"`) || !strings.Contains(page, `name="password"`) {
+		t.Errorf("%d %s", status, page)
+	}
+	for i, want := range []string{"Wrong name or password.", "Wrong name or password.", "Wrong name or password.", "Wrong name or password.", "Wrong name or password.", "Try again in a minute.", ""} {
+		form := url.Values{"user": {"ann"}, "password": {"guess"}}
+		if want == "" {
+			form, want = url.Values{"user": {"<b>"}, "password": {"x"}}, "Wrong name or password."
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/login", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("X-Forwarded-For", "192.0.2.1")
+		if _, page := read(http.DefaultClient.Do(r)); !strings.Contains(page, want) || !strings.Contains(page, "<form") {
+			t.Errorf("try %d: no %q in %s", i+1, want, page)
 		}
 	}
 }
