@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"stint/app/settings"
 	"stint/internal/testkit"
@@ -104,5 +105,72 @@ func TestSettleWithoutSecret(t *testing.T) {
 		if status, _, answer := nodes[i].do(http.MethodPost, "http", "/v1/settle", fmt.Sprintf(`{"reservation":%q,"status":200}`, text)); status != want {
 			t.Errorf("node %d: %d %s, want %d", i, status, answer, want)
 		}
+	}
+}
+
+// While Redis is frozen a settlement fails, and may be repeated: it is done once, whichever of the two calls
+// reached the store.
+func TestSettleWhileStoreIsAway(t *testing.T) {
+	server := testkit.StartRedis(t)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, rules, `
+domain: login
+on_store_failure: allow
+descriptors:
+  - {key: user, rate_limit: {requests: 100, per: 1h, algorithm: sliding_log, count: responses, statuses: [401]}}
+  - {key: address, rate_limit: {requests: 100, per: 1h, algorithm: sliding_log, count: responses, statuses: [401]}}
+`)
+	s := start(t, func(c *settings.Config) {
+		c.Rules, c.Store, c.StoreTimeout = []string{rules}, server.URL(), 50*time.Millisecond
+	})
+	settle := func(text string, status int) (int, string) {
+		got, _, answer := s.do(http.MethodPost, "http", "/v1/settle", fmt.Sprintf(`{"reservation":%q,"status":%d}`, text, status))
+		return got, answer
+	}
+	for i, status := range []int{200, 401} {
+		text := s.reserveAt(t, "ann")
+		server.Freeze()
+		if got, answer := settle(text, status); got != http.StatusServiceUnavailable || !strings.Contains(answer, "send the same again") {
+			t.Errorf("status %d, frozen: %d %s, want 503", status, got, answer)
+		}
+		server.Thaw()
+		testkit.Until(t, "Redis answers again", func() bool { got, _ := settle(text, status); return got == http.StatusOK })
+		if want := [2]int64{100 - int64(i), 100 - int64(i)}; s.leftOf(t, "ann") != want {
+			t.Errorf("status %d: %v remain, want %v", status, s.leftOf(t, "ann"), want)
+		}
+	}
+}
+
+// Whatever the coordination, a settlement on the node that decided gives back what the request took, once.
+func TestSettleByCoordination(t *testing.T) {
+	server := testkit.StartRedis(t)
+	for _, coordination := range []string{"strict", "leased", "eventual"} {
+		t.Run(coordination, func(t *testing.T) {
+			rules := filepath.Join(t.TempDir(), "rules.yaml")
+			write(t, rules, strings.ReplaceAll(`
+domain: login
+coordination: MODE
+descriptors:
+  - {key: user, rate_limit: {requests: 100, per: 1h, algorithm: token_bucket, count: responses, statuses: [401]}}
+  - {key: address, rate_limit: {requests: 1000, per: 1h, coordination: strict, count: responses, statuses: [401]}}
+`, "MODE", coordination))
+			s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{rules}, server.URL(), patient })
+			before := s.leftOf(t, coordination)
+			for i, status := range []int{200, 401, 200} {
+				text := s.reserveAt(t, coordination)
+				for range 2 {
+					if got, _, answer := s.do(http.MethodPost, "http", "/v1/settle", fmt.Sprintf(`{"reservation":%q,"status":%d}`, text, status)); got != http.StatusOK {
+						t.Fatalf("status %d: %d %s", status, got, answer)
+					}
+				}
+				want := before
+				if i > 0 {
+					want = [2]int64{before[0] - 1, before[1] - 1}
+				}
+				if left := s.leftOf(t, coordination); left != want {
+					t.Errorf("status %d: %v remain, want %v", status, left, want)
+				}
+			}
+		})
 	}
 }
