@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"stint"
@@ -23,6 +24,9 @@ const (
 	// step grows it by a quarter.
 	fullNum, fullDen   = 17, 20
 	freshNum, freshDen = 17, 25
+
+	// A table that fills up in this time keeps room for expired states, see replaceLocked.
+	soon = time.Second
 
 	overLimit = 1 << 63        // bit of a rank: the key could not take now
 	rankBits  = 63 - stateBits // bits of a rank beside overLimit and an instant
@@ -45,6 +49,9 @@ func (s *Store) replace(sh *shard, t *table, now stint.Instant) {
 // replaceLocked copies the live states of t into a new table, in which the wanted fingerprints, in
 // ascending order, have slots. It takes about 30 ns a slot. Other slots without a state lose their
 // claim.
+//
+// If t filled up soon, there is room for as many keys as it had, expired ones too: busy keys whose states
+// expire between two takes would else lose their slots all the time.
 func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []uint64) {
 	buffer := s.scratch.Get().(*[]entry)
 	entries := t.drain((*buffer)[:0])
@@ -68,13 +75,17 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []u
 	}
 	s.counts.expired.Add(int64(len(entries) - len(live)))
 
-	next := s.newTable(t, len(live)+max(missing, 1), len(wanted))
+	states := len(live) + max(missing, 1)
+	if len(wanted) > 0 && now.Sub(t.made) < soon && s.bytes.Load() < s.budget/2 {
+		states = max(states, len(entries)+missing)
+	}
+	next := s.newTable(t, states, len(wanted))
 	most := len(next.slots) * fullNum / fullDen
 	if short := len(live) + max(missing, 1) - most; short > 0 {
 		unwanted := len(live) - (len(wanted) - missing)
 		live = live[s.forget(live, short, min(most/16, max(0, unwanted-short))):]
 	}
-	next.lastDrop = lastDrop
+	next.lastDrop, next.made = lastDrop, now
 	for _, e := range live {
 		next.put(e)
 	}

@@ -27,6 +27,7 @@ type table struct {
 	slots    []slot
 	room     atomic.Int32  // number of slots that may still be claimed
 	lastDrop stint.Instant // latest time at which an expired state was dropped
+	made     stint.Instant
 }
 
 // slot is one key. mark is its fingerprint, or empty, or closed. word is
