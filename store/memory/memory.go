@@ -190,6 +190,16 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 		}
 		ctx = context.Background() // the rest of a begun call is always decided
 	}
+	if len(c.Takes) < fewTakes {
+		return s.apart(ctx, c, joined, nil)
+	}
+	var g group
+	return s.apart(ctx, c, joined, &g)
+}
+
+// apart decides the takes of a call that are not decided together; joined is how many could be. g is nil in
+// a call of few takes.
+func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) error {
 	now := stint.Instant(0) // 0: not read yet, or too old after a slow decision
 	for i := 0; i < len(c.Takes); i++ {
 		t := &c.Takes[i]
@@ -210,16 +220,53 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 			now = 0
 			continue
 		}
-		quick := t.Op == stint.Ask && t.Loan() == nil && t.Limit.ForStores().Packed()
+		quick := isQuick(t)
 		if quick && now == 0 {
 			now = s.now(c.At)
 		}
-		if !quick || !s.quick(s.fingerprint(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
+		if !quick || !s.quick(s.nextFingerprint(g, c, i), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 			now = 0
 		}
 	}
 	return nil
+}
+
+// isQuick reports whether quick can decide a take.
+func isQuick(t *stint.Take) bool {
+	return t.Op == stint.Ask && t.Loan() == nil && t.Limit.ForStores().Packed()
+}
+
+// fewTakes is the number of takes from which nextFingerprint looks ahead.
+const fewTakes = 4
+
+// group has the fingerprints of takes that follow each other in a call, from number first on.
+type group struct {
+	first, n     int
+	fingerprints [32]uint64
+}
+
+// nextFingerprint returns the fingerprint of take number i of a call. Unless g is nil it first loads the slots of
+// the takes that follow, all at the same time: one after another each would wait for the memory.
+func (s *Store) nextFingerprint(g *group, c *stint.Call, i int) uint64 {
+	t := &c.Takes[i]
+	if g != nil && i-g.first < g.n {
+		return g.fingerprints[i-g.first]
+	}
+	if g == nil || len(c.Takes)-i < fewTakes {
+		return s.fingerprint(t.Limit.Algorithm(), t.Key)
+	}
+	g.first, g.n = i, min(len(c.Takes)-i, len(g.fingerprints))
+	for n := range g.n {
+		t = &c.Takes[i+n]
+		g.fingerprints[n] = s.fingerprint(t.Limit.Algorithm(), t.Key)
+	}
+	for _, fp := range g.fingerprints[:g.n] {
+		if slots := s.tables[fp>>s.shift].Load().slots; len(slots) > 0 {
+			slots[firstSlot(fp, len(slots))].mark.Load()
+		}
+	}
+	return g.fingerprints[0]
 }
 
 // now returns the time of a call with this At.
