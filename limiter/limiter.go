@@ -240,7 +240,7 @@ func (l *Limiter) Swap(table *rule.Table) {
 // the request passes without numbers, or is denied forever. A call that takes nothing, a peek or
 // another operation, skips the lists and asks the limits.
 func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
-	began := l.begin()
+	began := l.begin(1)
 	v.reset(req)
 	if l.tracer != nil {
 		ctx, v.trace = l.tracer.Begin(ctx)
@@ -299,7 +299,7 @@ func (l *Limiter) Decide(ctx context.Context, req *Request, v *Verdict) error {
 // DecideInline decides by a limit that the request itself contains. Its keys have a namespace of
 // their own, separate from rules.
 func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Limit, req *Request, v *Verdict) error {
-	began := l.begin()
+	began := l.begin(1)
 	v.reset(req)
 	if l.tracer != nil {
 		ctx, v.trace = l.tracer.Begin(ctx)
@@ -370,9 +370,9 @@ func (l *Limiter) rules(req *Request) *catalog.Catalog {
 	return l.catalog
 }
 
-// begin returns the current time if this decision is measured, else the zero time.
-func (l *Limiter) begin() time.Time {
-	if l.observer == nil || rand.Uint32()%64 != 0 && l.measured.Load() {
+// begin returns the current time if one of the next n decisions is measured, else the zero time.
+func (l *Limiter) begin(n uint32) time.Time {
+	if l.observer == nil || rand.Uint32()%64 >= n && l.measured.Load() {
 		return time.Time{}
 	}
 	l.measured.Store(true)
@@ -387,9 +387,13 @@ func (l *Limiter) end(v *Verdict, began time.Time, err error) {
 	if _, wrong := errors.AsType[*AtMostError](err); wrong {
 		return
 	}
-	took := time.Duration(-1)
-	if !began.IsZero() {
-		took = time.Since(began)
+	l.observer.Decided(v, took(began), err)
+}
+
+// took returns the time since began; -1 if that is zero.
+func took(began time.Time) time.Duration {
+	if began.IsZero() {
+		return -1
 	}
-	l.observer.Decided(v, took, err)
+	return time.Since(began)
 }

@@ -204,7 +204,7 @@ func (l *Limiter) DenyBanned(req *Request, v *Verdict) bool {
 	if l.records == nil {
 		return false
 	}
-	began := l.begin()
+	began := l.begin(1)
 	v.reset(req)
 	if !v.lookUp(req, l.domain(req), l.records) {
 		return false
