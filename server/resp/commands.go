@@ -18,9 +18,12 @@ type command struct {
 // list it.
 var commands map[string]*command
 
+// throttle is the command that batches have.
+var throttle = &command{name: "cl.throttle", args: -1, decide: (*desk).throttle}
+
 func init() {
 	commands = map[string]*command{
-		"CL.THROTTLE":   {name: "cl.throttle", args: -1, decide: (*desk).throttle},
+		"CL.THROTTLE":   throttle,
 		"STINT.CHECK":   {name: "stint.check", args: -5, decide: (*desk).check},
 		"STINT.PEEK":    {name: "stint.peek", args: -5, decide: (*desk).peek},
 		"STINT.MCHECK":  {name: "stint.mcheck", args: -6, decide: (*desk).checkMany},

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// partTimeout bounds how long the rest of a command may take after its first byte, the AUTH of a client
-	// that needs it, and the writing of answers.
+	// partTimeout bounds how long the rest of a command may take after its first byte, and the AUTH of a client
+	// that needs it. The writing of answers takes at most twice as long.
 	partTimeout = 10 * time.Second
 
 	// flushAt is how many bytes of answers are collected before they are sent, if further commands
@@ -35,6 +35,9 @@ type conn struct {
 	closed bool  // close after the answers are sent
 	failed error // of the bytes after the last commands
 
+	limited bool      // reading has a deadline
+	renewed time.Time // when writing got its deadline
+
 	// When the awaited command began, and how many ended before it; see by.
 	began time.Time
 	ended int
@@ -48,6 +51,7 @@ type conn struct {
 
 	desk
 
+	batch *batch   // commands that were read and are not decided; nil: there are none
 	desks []*desk  // for commands that are decided at the same time
 	ahead [][]byte // the command behind those, which was read with them
 }
@@ -75,19 +79,23 @@ func (c *conn) serve() {
 	defer c.net.Close()
 	defer c.shed()
 	for !c.closed {
-		args, err := c.next()
-		switch {
-		case err != nil:
-			c.fault(err)
-		case args == nil:
-			if !c.flush() || !c.fill() {
-				return
+		if !c.again() {
+			args, err := c.next()
+			switch {
+			case err != nil:
+				c.settle()
+				c.fault(err)
+			case args == nil:
+				c.settle()
+				if !c.flush() || !c.fill() {
+					return
+				}
+			default:
+				c.do(args)
 			}
-		default:
-			c.do(args)
-			if len(c.out.buf) >= flushAt && !c.flush() {
-				return
-			}
+		}
+		if len(c.out.buf) >= flushAt && !c.flush() {
+			return
 		}
 	}
 	c.flush()
@@ -117,8 +125,11 @@ func (c *conn) flush() bool {
 	if len(c.out.buf) == 0 {
 		return true
 	}
-	if c.net.SetWriteDeadline(time.Now().Add(partTimeout)) != nil {
-		return false
+	if now := time.Now(); now.Sub(c.renewed) >= partTimeout {
+		if c.net.SetWriteDeadline(now.Add(2*partTimeout)) != nil {
+			return false
+		}
+		c.renewed = now
 	}
 	_, err := c.net.Write(c.out.buf)
 	if cap(c.out.buf) > 2*flushAt {
@@ -139,15 +150,15 @@ func (c *conn) fill() bool {
 		if large {
 			deadline = time.Now().Add(keptFor)
 		}
-		if c.net.SetReadDeadline(deadline) != nil {
+		if !c.until(deadline) {
 			return false
 		}
-		if l := c.server.stopping(); !l.until.IsZero() {
+		if l := c.server.leaving.Load(); l != nil {
 			if !part && time.Now().After(l.until) {
 				return false
 			}
 			c.hurry(l)
-			large = false
+			c.limited, large = true, false
 		}
 		err := c.in.fill()
 		switch {
@@ -163,6 +174,15 @@ func (c *conn) fill() bool {
 		}
 		return err == nil
 	}
+}
+
+// until sets the time by which more bytes must come; zero: any. It reports whether that was possible.
+func (c *conn) until(at time.Time) bool {
+	if at.IsZero() && !c.limited {
+		return true // as before
+	}
+	c.limited = !at.IsZero()
+	return c.net.SetReadDeadline(at) == nil
 }
 
 // by returns when what is awaited must have come: the rest of a command, or AUTH, counted from its first
@@ -203,7 +223,7 @@ func (c *conn) shed() {
 }
 
 // hurry makes the connection end if it sends nothing for a while.
-func (c *conn) hurry(l leaving) {
+func (c *conn) hurry(l *leaving) {
 	_ = c.net.SetReadDeadline(time.Now().Add(l.silent)) // an error: it has ended
 }
 
@@ -214,6 +234,10 @@ func (c *conn) do(args [][]byte) {
 	if c.hasRole && c.list.changed() {
 		c.identifyAgain()
 	}
+	if cmd == throttle && c.in.known && c.later(args) {
+		return
+	}
+	c.settle()
 	switch {
 	case cmd == nil:
 		c.unknown(args)

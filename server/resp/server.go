@@ -66,19 +66,21 @@ type Server struct {
 	options Options
 	misuse  *logging.MisuseLog
 	numbers numbers
+	batches bool      // commands of a pipeline are decided in batches
+	spare   sync.Pool // of *batch, empty
 	room    room
 	ids     atomic.Int64 // of connections
 	ctx     context.Context
 	cancel  context.CancelFunc
+	leaving atomic.Pointer[leaving] // nil: it does not stop
 
 	mu       sync.Mutex // guards the fields below
 	listener net.Listener
 	conns    map[*conn]bool
-	leaving  leaving
 	group    sync.WaitGroup // of connections
 }
 
-// leaving says how connections end while the server stops; the zero value: it does not stop.
+// leaving says how connections end while the server stops.
 type leaving struct {
 	silent time.Duration // close a connection that sends nothing for this long
 	until  time.Time     // and every one after its next answer from then on
@@ -97,6 +99,8 @@ func New(l *limiter.Limiter, options Options) *Server {
 		s.options.partTimeout = partTimeout
 	}
 	s.numbers.init()
+	s.batches = !options.Together && l.Batches()
+	s.spare.New = func() any { return new(batch) }
 	s.room.left.Store(maxLarge)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -105,7 +109,7 @@ func New(l *limiter.Limiter, options Options) *Server {
 // Serve accepts connections until Drain, and then returns nil. After an error it cannot continue.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
-	stopped := !s.leaving.until.IsZero()
+	stopped := s.leaving.Load() != nil
 	s.listener = l
 	s.mu.Unlock()
 	if stopped {
@@ -114,9 +118,7 @@ func (s *Server) Serve(l net.Listener) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if !s.leaving.until.IsZero() && errors.Is(err, net.ErrClosed) {
+			if s.leaving.Load() != nil && errors.Is(err, net.ErrClosed) {
 				return nil
 			}
 			return err
@@ -130,7 +132,7 @@ func (s *Server) start(c net.Conn) {
 	one := newConn(s, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.leaving.until.IsZero() {
+	if s.leaving.Load() != nil {
 		c.Close()
 		return
 	}
@@ -150,12 +152,13 @@ func (*Server) Ready(bool) {}
 // every one that waits for no answer. When ctx is done it cuts the rest and returns true.
 func (s *Server) Drain(ctx context.Context, linger, silent time.Duration) (cut bool) {
 	s.mu.Lock()
-	s.leaving = leaving{silent, time.Now().Add(linger)}
+	l := &leaving{silent, time.Now().Add(linger)}
+	s.leaving.Store(l)
 	if s.listener != nil {
 		s.listener.Close()
 	}
 	for c := range s.conns {
-		c.hurry(s.leaving)
+		c.hurry(l)
 	}
 	s.mu.Unlock()
 	ended := make(chan struct{})
@@ -175,13 +178,6 @@ func (s *Server) Drain(ctx context.Context, linger, silent time.Duration) (cut b
 	s.mu.Unlock()
 	<-ended
 	return cut
-}
-
-// stopping returns how connections end now.
-func (s *Server) stopping() leaving {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.leaving
 }
 
 // open reports whether clients may ask for decisions without AUTH.

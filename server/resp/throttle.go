@@ -25,43 +25,21 @@ const cellUsage = "Cell error: Usage: CL.THROTTLE <key> <max_burst> <count per p
 // redis-cell keeps a time, so that a key whose rate is raised is denied for what it used at the old
 // rate. Here the used units are kept.
 func (c *desk) throttle(args [][]byte) {
-	if len(args) != 5 && len(args) != 6 {
-		c.out.fail(cellUsage)
+	ask, fault := c.server.parse(args)
+	if fault != "" {
+		c.out.fail(fault)
 		return
 	}
-	var n [4]int64
-	n[3] = 1
-	for i, a := range args[2:] {
-		var valid bool
-		if n[i], valid = parseInt(a); !valid {
-			c.out.fail("Cell error: Couldn't parse as integer: " + cut(a))
-			return
-		}
-	}
-	burst, quantity := n[0], n[3]
-	if burst < 0 && burst > math.MinInt64 && n[1] > 0 && n[2] > 0 && quantity > 0 {
-		c.throttled(&stint.Decision{Limit: max(burst+1, 0), RetryAfter: stint.Never})
+	if ask.known == nil {
+		c.throttled(&stint.Decision{Limit: max(ask.burst+1, 0), RetryAfter: stint.Never})
 		return
 	}
-	known, err := c.server.numbers.find(bucket{burst, n[1], n[2]})
-	if err != nil {
-		c.out.fail("Cell error: " + err.Error())
-		return
-	}
-	if quantity < 0 {
-		c.out.fail("Cell error: the quantity is negative: give 0 to look, and DEL to give everything back")
-		return
-	}
-	if len(args[1]) > limiter.MaxValue {
-		c.out.fail("Cell error: the key is too long")
-		return
-	}
-	cost := uint32(quantity)
-	tooMany := quantity > math.MaxUint32
+	cost := uint32(ask.quantity)
+	tooMany := ask.quantity > math.MaxUint32
 	if tooMany {
 		cost = 0
 	}
-	d, err := c.bucket(args[1], known.limit, stint.Ask, cost)
+	d, err := c.bucket(args[1], ask.known.limit, stint.Ask, cost)
 	if err != nil {
 		c.out.fail(noDecision(err))
 		return
@@ -69,8 +47,44 @@ func (c *desk) throttle(args [][]byte) {
 	if tooMany {
 		d.Allowed, d.RetryAfter = false, stint.Never
 	}
-	c.server.numbers.saw(args[1], known)
+	c.server.numbers.saw(maphash.Bytes(c.server.numbers.seed, args[1]), ask.known)
 	c.throttled(d)
+}
+
+// throttling are the arguments of CL.THROTTLE.
+type throttling struct {
+	known           *numbered // nil: nothing ever passes
+	burst, quantity int64
+}
+
+// parse parses the arguments of CL.THROTTLE. It returns an error for the client, "" if there is none.
+func (s *Server) parse(args [][]byte) (t throttling, fault string) {
+	if len(args) != 5 && len(args) != 6 {
+		return t, cellUsage
+	}
+	var n [4]int64
+	n[3] = 1
+	for i, a := range args[2:] {
+		var valid bool
+		if n[i], valid = parseInt(a); !valid {
+			return t, "Cell error: Couldn't parse as integer: " + cut(a)
+		}
+	}
+	t.burst, t.quantity = n[0], n[3]
+	if t.burst < 0 && t.burst > math.MinInt64 && n[1] > 0 && n[2] > 0 && t.quantity > 0 {
+		return t, ""
+	}
+	known, err := s.numbers.find(bucket{t.burst, n[1], n[2]})
+	switch {
+	case err != nil:
+		return t, "Cell error: " + err.Error()
+	case t.quantity < 0:
+		return t, "Cell error: the quantity is negative: give 0 to look, and DEL to give everything back"
+	case len(args[1]) > limiter.MaxValue:
+		return t, "Cell error: the key is too long"
+	}
+	t.known = known
+	return t, ""
 }
 
 // throttled answers CL.THROTTLE.
@@ -263,9 +277,8 @@ func (n *numbers) find(b bucket) (*numbered, error) {
 // keyHalf are the bits of a key's hash that are kept.
 const keyHalf = math.MaxUint64 &^ math.MaxUint32
 
-// saw notes the numbers of a key.
-func (n *numbers) saw(key []byte, known *numbered) {
-	h := maphash.Bytes(n.seed, key)
+// saw notes the numbers of a key with the hash h.
+func (n *numbers) saw(h uint64, known *numbered) {
 	v := h&keyHalf | uint64(known.id)
 	set := n.set(h)
 	free := -1

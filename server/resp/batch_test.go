@@ -1,0 +1,136 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"stint/internal/testkit"
+	"stint/limiter"
+)
+
+// pipeline returns n random commands, mostly CL.THROTTLE of few keys, with and without errors.
+func pipeline(random *rand.Rand, n int) (all [][]string) {
+	keys := []string{"a", "b", "a key", strings.Repeat("long", 40), "\r\n$1\r\n", strings.Repeat("x", 12345), ""}
+	numbers := [][]string{{"5", "3", "60"}, {"5", "3", "60", "1"}, {"5", "3", "60", "2"}, {"50", "3", "60"}}
+	wrong := [][]string{
+		{"CL.THROTTLE", "a"}, {"CL.THROTTLE", "a", "5", "x", "60"}, {"CL.THROTTLE", "a", "5", "3", "60", "-1"}, {"CL.THROTTLE", "a", "-1", "3", "60"},
+		{"CL.THROTTLE", "a", "5", "3", "60", "99999999999"}, {"CL.THROTTLE", "a", "5", "0", "60"}, {"FOO"},
+	}
+	for i := range n {
+		key, how := keys[random.IntN(len(keys))], numbers[i/9%len(numbers)]
+		switch random.IntN(20) {
+		case 0:
+			all = append(all, []string{"DEL", key})
+		case 1:
+			all = append(all, []string{"TTL", key}, []string{"EXISTS", key})
+		case 2:
+			all = append(all, []string{"STINT.CHECK", "api", "1", "user", key})
+		case 3:
+			all = append(all, wrong[random.IntN(len(wrong))])
+		case 4:
+			all = append(all, slices.Concat([]string{"cl.throttle", key}, how))
+		default:
+			all = append(all, slices.Concat([]string{"CL.THROTTLE", key}, how))
+		}
+	}
+	return all
+}
+
+// The commands of a pipeline have the answers that they have one by one, wherever the bytes are split.
+func TestBatchesAnswerAsSingleCommands(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for round := range 30 {
+		batched, _, _ := start(t, Options{})
+		single, _, _ := start(t, Options{})
+		all := pipeline(random, 400)
+		var bytes strings.Builder
+		for _, args := range all {
+			bytes.WriteString(wire(args...))
+		}
+		one, many := dial(t, single), dial(t, batched)
+		go func(rest string) {
+			for len(rest) > 0 {
+				n := min(1+rand.IntN(20_000), len(rest))
+				if _, err := io.WriteString(many, rest[:n]); err != nil {
+					return // the answers show it
+				}
+				rest = rest[n:]
+			}
+		}(bytes.String())
+		for i, args := range all {
+			if want, got := one.sendArgs(args...), many.answer(); got != want {
+				t.Fatalf("round %d, command %d, %.80q: %s, want %s", round, i, args, got, want)
+			}
+		}
+	}
+}
+
+// The commands of a batch fail together with the store, each with its own answer.
+func TestBatchFails(t *testing.T) {
+	store := &gathering{n: 1, all: make(chan struct{})}
+	s := New(limiter.New(store, nil, limiter.Options{}), Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	go s.Serve(l) //nolint:errcheck // it ends with the test
+	t.Cleanup(func() { s.Drain(t.Context(), 0, 0) })
+	c := dial(t, l.Addr().String())
+	_, err = io.WriteString(c, strings.Repeat(wire("CL.THROTTLE", "bad", "6", "1", "60"), 5)+wire("PING"))
+	testkit.Must(t, err)
+	for range 5 {
+		if got, want := c.answer(), "-"+noDecision(errors.New("away")); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := c.answer(); got != "+PONG" {
+		t.Error(got)
+	}
+	if n := store.arrived.Load(); n != 1 {
+		t.Errorf("the store got %d calls", n)
+	}
+}
+
+// A command is like the one before only if all its bytes but those of the key are the same.
+func TestLike(t *testing.T) {
+	head, tail := "*3\r\n$1\r\nX\r\n", "$1\r\n5\r\n"
+	for _, tt := range []struct {
+		rest, arg string
+		ok        bool
+	}{
+		{head + "$2\r\nab\r\n" + tail, "ab", true},
+		{head + "$2\r\nab\r\n" + tail + "more", "ab", true},
+		{head + fmt.Sprintf("$1234\r\n%01234d\r\n", 0) + tail, fmt.Sprintf("%01234d", 0), true},
+		{head + "$2\r\n\r\n\r\n" + tail, "\r\n", true},
+		{head + "$0\r\n\r\n" + tail, "", false},
+		{head + "$02\r\nab\r\n" + tail, "", false},
+		{head + "$3\r\nab\r\n" + tail, "", false},
+		{head + "$2\r\nab\n\n" + tail, "", false},
+		{head + "$2\n\nab\r\n" + tail, "", false},
+		{head + "$2\r\nab\r\n$1\r\n6\r\n", "", false},
+		{head + "$2\r\nab\r\n" + tail[:6], "", false},
+		{head + "$2\r\nab", "", false},
+		{head + "$12345\r\n", "", false},
+		{head + "$99", "", false},
+		{head + "$", "", false},
+		{head, "", false},
+		{"*3\r\n$1\r\nY\r\n$2\r\nab\r\n" + tail, "", false},
+	} {
+		r := newReader(strings.NewReader(tt.rest), true, new(room))
+		testkit.Must(t, r.fill())
+		arg, ok := r.like([]byte(head), []byte(tail))
+		if string(arg) != tt.arg || ok != tt.ok {
+			t.Errorf("%q: %q, %v", tt.rest, arg, ok)
+		}
+		if want := strings.TrimSuffix(tt.rest, "more"); ok && r.at != len(want) {
+			t.Errorf("%q: ends at %d, want %d", tt.rest, r.at, len(want))
+		}
+		if !ok && r.at != 0 {
+			t.Errorf("%q: bytes were used", tt.rest)
+		}
+	}
+}
