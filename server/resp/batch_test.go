@@ -19,8 +19,13 @@ func pipeline(random *rand.Rand, n int) (all [][]string) {
 	keys := []string{"a", "b", "a key", strings.Repeat("long", 40), "\r\n$1\r\n", strings.Repeat("x", 12345), ""}
 	numbers := [][]string{{"5", "3", "60"}, {"5", "3", "60", "1"}, {"5", "3", "60", "2"}, {"50", "3", "60"}}
 	wrong := [][]string{
-		{"CL.THROTTLE", "a"}, {"CL.THROTTLE", "a", "5", "x", "60"}, {"CL.THROTTLE", "a", "5", "3", "60", "-1"}, {"CL.THROTTLE", "a", "-1", "3", "60"},
-		{"CL.THROTTLE", "a", "5", "3", "60", "99999999999"}, {"CL.THROTTLE", "a", "5", "0", "60"}, {"FOO"},
+		{"CL.THROTTLE", "a"},
+		{"CL.THROTTLE", "a", "5", "x", "60"},
+		{"CL.THROTTLE", "a", "5", "3", "60", "-1"},
+		{"CL.THROTTLE", "a", "-1", "3", "60"},
+		{"CL.THROTTLE", "a", "5", "3", "60", "99999999999"},
+		{"CL.THROTTLE", "a", "5", "0", "60"},
+		{"FOO"},
 	}
 	for i := range n {
 		key, how := keys[random.IntN(len(keys))], numbers[i/9%len(numbers)]
