@@ -13,12 +13,19 @@ import (
 )
 
 // observers passes decisions to several observers.
-type observers []limiter.Observer
+type observers []limiter.BatchObserver
 
 // Decided implements limiter.Observer.
 func (o observers) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	for _, one := range o {
 		one.Decided(v, took, err)
+	}
+}
+
+// DecidedBatch implements limiter.BatchObserver.
+func (o observers) DecidedBatch(b *limiter.Batch, took time.Duration, err error) {
+	for _, one := range o {
+		one.DecidedBatch(b, took, err)
 	}
 }
 

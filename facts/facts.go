@@ -310,6 +310,6 @@ func (f *Facts) Discard() error {
 
 // Facts observes decisions and reads facts.
 var (
-	_ limiter.Observer = (*Facts)(nil)
-	_ Reader           = (*Facts)(nil)
+	_ limiter.BatchObserver = (*Facts)(nil)
+	_ Reader                = (*Facts)(nil)
 )

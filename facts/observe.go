@@ -63,6 +63,13 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	}
 }
 
+// DecidedBatch notes how long a batch took, in which no rule has a part; see limiter.BatchObserver.
+func (f *Facts) DecidedBatch(_ *limiter.Batch, took time.Duration, _ error) {
+	if took >= 0 {
+		f.latency.Observe(took)
+	}
+}
+
 // noteKey leaves a note about the key of a decision.
 func (f *Facts) noteKey(r *ruleFacts, shard uint64, v *limiter.Verdict, i int, hash, dice uint64) {
 	a, s := &v.Asked[i], &r.sample

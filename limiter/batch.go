@@ -15,7 +15,6 @@ import (
 type Batch struct {
 	call stint.Call
 	keys []byte
-	one  Verdict // of one request, for the observer
 }
 
 // Len returns how many requests the batch has.
@@ -40,8 +39,20 @@ func (b *Batch) Key(i int) string { return string(b.call.Takes[i].Key)[1:] }
 // Decision returns the decision on request number i.
 func (b *Batch) Decision(i int) *stint.Decision { return &b.call.Results[i] }
 
-// Batches reports whether DecideBatch may be called: not if decisions are traced, one by one.
-func (l *Limiter) Batches() bool { return l.tracer == nil }
+// BatchObserver is an Observer that takes the decisions of a batch at once.
+type BatchObserver interface {
+	Observer
+
+	// DecidedBatch gets the decisions of a batch, or the error if there are none. took is the duration of
+	// all of it, and is negative if it was not measured. Rules, lists and bans have no part in it.
+	DecidedBatch(b *Batch, took time.Duration, err error)
+}
+
+// Batches reports whether DecideBatch may be called: not if decisions are traced, or observed, one by one.
+func (l *Limiter) Batches() bool {
+	_, takes := l.observer.(BatchObserver)
+	return l.tracer == nil && (l.observer == nil || takes)
+}
 
 // DecideBatch decides the requests of a batch, each as DecideInline does. After an error none has a
 // decision.
@@ -51,26 +62,8 @@ func (l *Limiter) DecideBatch(ctx context.Context, b *Batch) error {
 	if err != nil {
 		err = fmt.Errorf("deciding %d limits: %w", b.Len(), err)
 	}
-	if l.observer != nil {
-		l.observe(b, took(began), err)
+	if o, takes := l.observer.(BatchObserver); takes {
+		o.DecidedBatch(b, took(began), err)
 	}
 	return err
-}
-
-// observe passes the requests of a batch to the observer, one by one.
-func (l *Limiter) observe(b *Batch, took time.Duration, err error) {
-	v := &b.one
-	v.reset(&Request{Descriptors: v.asked[:0]})
-	v.Asked, v.Results, v.taken = append(v.Asked, Asked{}), append(v.Results, Result{}), append(v.taken, 0)
-	for i := range b.call.Takes {
-		if err == nil {
-			v.call.Takes = b.call.Takes[i : i+1]
-			v.Decision = b.call.Results[i]
-			v.Asked[0].Cost, v.Asked[0].Decision, v.Results[0].Decision = b.call.Takes[i].Cost, v.Decision, v.Decision
-		}
-		l.observer.Decided(v, took, err)
-		took = -1
-		v.turn++
-	}
-	v.call.Takes = nil
 }

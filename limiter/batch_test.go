@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,21 +12,23 @@ import (
 
 // decisions notes the decisions that an observer gets.
 type decisions struct {
-	all   []stint.Decision
-	asked []Asked
-	took  int
-	err   error
+	all  []stint.Decision
+	took int
+	err  error
 }
 
-func (d *decisions) Decided(v *Verdict, took time.Duration, err error) {
-	if err != nil {
-		d.err = err
+func (d *decisions) Decided(v *Verdict, _ time.Duration, _ error) { d.all = append(d.all, v.Decision) }
+
+func (d *decisions) DecidedBatch(b *Batch, took time.Duration, err error) {
+	if d.err = err; err != nil {
 		return
 	}
 	if took >= 0 {
 		d.took++
 	}
-	d.all, d.asked = append(d.all, v.Decision), append(d.asked, v.Asked...)
+	for i := range b.Len() {
+		d.all = append(d.all, *b.Decision(i))
+	}
 }
 
 // The requests of a batch are decided and observed as those that come one by one.
@@ -66,15 +69,16 @@ func TestBatch(t *testing.T) {
 			}
 		}
 	}
-	for i := range single.all {
-		if batched.all[i] != single.all[i] || batched.asked[i] != single.asked[i] {
-			t.Errorf("observed as number %d: %+v, want %+v", i, batched.asked[i], single.asked[i])
-		}
+	if !slices.Equal(batched.all, single.all) {
+		t.Errorf("observed: %+v, want %+v", batched.all, single.all)
 	}
-	if len(batched.all) != 300 || batched.took == 0 || batched.took > 3 {
-		t.Errorf("%d were observed, %d measured", len(batched.all), batched.took)
+	if batched.took != 3 {
+		t.Errorf("%d of 3 large batches were measured", batched.took)
 	}
 
+	if l := New(broken{}, nil, Options{Observer: &witness{}}); l.Batches() {
+		t.Error("the observer takes no batches")
+	}
 	w := &decisions{}
 	if err := New(broken{}, nil, Options{Observer: w}).DecideBatch(ctx, &b); err == nil || w.err == nil {
 		t.Errorf("the store fails: %v, observed %v", err, w.err)

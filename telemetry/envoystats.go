@@ -52,7 +52,7 @@ type EnvoyStats struct {
 	details details
 }
 
-var _ limiter.Observer = (*EnvoyStats)(nil)
+var _ limiter.BatchObserver = (*EnvoyStats)(nil)
 
 // NewEnvoyStats returns statistics that count units above the ratio near of a limit as near the
 // limit. Functions in sources may be nil.
@@ -80,7 +80,7 @@ func (s *EnvoyStats) Decided(v *limiter.Verdict, _ time.Duration, err error) {
 	b := s.current.Load()
 	own := b.overrides[v.Domain]
 	if own == nil {
-		s.miss(v.Domain)
+		s.miss(v.Domain, 1)
 		return
 	}
 	for i := range v.Asked {
@@ -96,8 +96,15 @@ func (s *EnvoyStats) Decided(v *limiter.Verdict, _ time.Duration, err error) {
 	}
 }
 
-// miss counts a request for an unknown domain.
-func (s *EnvoyStats) miss(domain string) {
+// DecidedBatch counts the decisions of a batch, which have no domain; see limiter.BatchObserver.
+func (s *EnvoyStats) DecidedBatch(b *limiter.Batch, _ time.Duration, err error) {
+	if err == nil {
+		s.miss("", uint64(b.Len()))
+	}
+}
+
+// miss counts n requests for an unknown domain.
+func (s *EnvoyStats) miss(domain string, n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(domain) > maxName {
@@ -107,7 +114,7 @@ func (s *EnvoyStats) miss(domain string) {
 	if _, known := s.missing[domain]; !known && len(s.missing) >= maxMissing {
 		domain = others
 	}
-	s.missing[strings.Clone(domain)]++ // cloned because the memory may be reused for the next request
+	s.missing[strings.Clone(domain)] += n // cloned because the memory may be reused for the next request
 }
 
 // envoyBoard holds the counters of one table.

@@ -59,8 +59,8 @@ type Metrics struct {
 
 // Metrics observes decisions and is a Prometheus collector.
 var (
-	_ limiter.Observer     = (*Metrics)(nil)
-	_ prometheus.Collector = (*Metrics)(nil)
+	_ limiter.BatchObserver = (*Metrics)(nil)
+	_ prometheus.Collector  = (*Metrics)(nil)
 )
 
 // New returns metrics that are registered with reg. It panics if reg already has Stint's metrics;
@@ -246,6 +246,34 @@ func (m *Metrics) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	if len(v.Asked) < len(v.Results) {
 		m.countUnmatched(v)
 	}
+}
+
+// DecidedBatch counts the decisions of a batch; see limiter.BatchObserver.
+func (m *Metrics) DecidedBatch(b *limiter.Batch, took time.Duration, err error) {
+	if took >= 0 {
+		m.latency.observe(took)
+	}
+	if err != nil {
+		m.failed.Add(uint64(b.Len()))
+		return
+	}
+	var allowed, degraded, over uint64
+	for i := range b.Len() {
+		d := b.Decision(i)
+		if d.Allowed {
+			allowed++
+		}
+		if d.Degraded {
+			degraded++
+		}
+		if d.Over {
+			over++
+		}
+	}
+	m.allowed.Add(allowed)
+	m.denied.Add(uint64(b.Len()) - allowed)
+	m.degraded.Add(degraded)
+	m.over.Add(over)
 }
 
 // Totals returns how many requests were decided, how many of them by a failure policy, and how many
