@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,13 +54,21 @@ func TestLargeCall(t *testing.T) {
 	open := func() *Store { return New(Options{Clock: func() stint.Instant { return now }}) }
 	whole, apart := open(), open()
 	random := rand.New(rand.NewPCG(5, 6))
+	var limits []*stint.Limit
+	for _, spec := range specs {
+		limits = append(limits, limit(t, spec))
+		spec.Requests++
+		limits = append(limits, limit(t, spec))
+	}
 	for range 50 {
 		now = now.Add(time.Duration(random.Int64N(int64(time.Minute))))
 		var call stint.Call
 		for range 100 {
-			spec := specs[random.IntN(len(specs))]
-			spec.Requests += uint32(random.IntN(2))
-			take := stint.Take{Key: stint.Key(fmt.Sprint("key", random.IntN(40))), Limit: limit(t, spec), Cost: random.Uint32N(5), Independent: true}
+			take := stint.Take{Key: stint.Key(fmt.Sprint("key", random.IntN(40))), Limit: limits[random.IntN(len(limits))], Independent: true}
+			if n := len(call.Takes); n > 0 && random.IntN(4) > 0 {
+				take = call.Takes[n-1]
+			}
+			take.Cost, take.Op = random.Uint32N(5), stint.Ask
 			if random.IntN(10) == 0 {
 				take.Op = stint.Refund
 			}
@@ -71,6 +81,44 @@ func TestLargeCall(t *testing.T) {
 			if call.Results[i] != one.Results[0] {
 				t.Fatalf("take %d: %+v, want %+v", i, call.Results[i], one.Results[0])
 			}
+		}
+	}
+}
+
+// Of large calls for one key, by many goroutines, exactly the limit passes.
+func TestLargeCallsOfOneKey(t *testing.T) {
+	s := New(Options{})
+	const most = 40_000
+	for _, spec := range specs[:4] { // whose states are in the tables
+		spec.Requests, spec.Per, spec.Burst = most, 366*24*time.Hour, 0
+		if spec.Algorithm == stint.LeakyBucket {
+			spec.Burst = most - 1
+		}
+		l := limit(t, spec)
+		key := stint.Key(fmt.Sprintf("%+v", spec))
+		var allowed atomic.Int64
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				call := stint.Call{}
+				for range 50 {
+					call.Takes = append(call.Takes, stint.Take{Key: key, Limit: l, Cost: 1, Independent: true})
+				}
+				for range 2 * most / 50 / 8 {
+					if err := s.Decide(context.Background(), &call); err != nil {
+						t.Error(err)
+					}
+					for i := range call.Results {
+						if call.Results[i].Allowed {
+							allowed.Add(1)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := allowed.Load(); n != most {
+			t.Errorf("%s: %d passed", spec.Algorithm, n)
 		}
 	}
 }

@@ -224,6 +224,13 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 		if quick && now == 0 {
 			now = s.now(c.At)
 		}
+		if quick && g != nil && joined < 2 {
+			fp := s.nextFingerprint(g, c, i)
+			if n := g.same(c, i); n > 1 && s.quickRun(fp, c.Takes[i:i+n], c.Results[i:i+n], now) {
+				i += n - 1
+				continue
+			}
+		}
 		if !quick || !s.quick(s.nextFingerprint(g, c, i), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
 			now = 0
@@ -267,6 +274,19 @@ func (s *Store) nextFingerprint(g *group, c *stint.Call, i int) uint64 {
 		}
 	}
 	return g.fingerprints[0]
+}
+
+// same returns how many takes from number i on quick can decide that are for the same key and limit, as far as
+// their fingerprints are known.
+func (g *group) same(c *stint.Call, i int) int {
+	n := 1
+	for at := i + 1 - g.first; at < g.n && g.fingerprints[at] == g.fingerprints[at-1]; at++ {
+		if t := &c.Takes[i+n]; t.Limit != c.Takes[i].Limit || t.Borrows > 0 || !isQuick(t) {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // now returns the time of a call with this At.
