@@ -2,10 +2,12 @@
 // answers PING, which is what the carrier alone costs.
 //
 //	go run ./resp [-rounds 5] [-requests 200000] [-connections 50]
+//	go run ./resp -cores [-rounds 5]
 //
 // Each server is a process of its own on one processor, redis-benchmark asks from another, and they take
 // turns, round by round. A figure is the median of the rounds, and a ratio the median of the ratios
-// within a round. It needs redis-server, redis-benchmark (redis-tools), taskset and two processors.
+// within a round. With -cores it measures what a second processor adds, in this process: clients in memory take
+// nearly no time. It needs redis-server, redis-benchmark (redis-tools), taskset and two processors.
 package main
 
 import (
@@ -47,7 +49,11 @@ descriptors:
 type contender struct {
 	name, address string
 	command       []string
-	rate, p99     map[int][]float64 // by pipeline
+	process       int
+
+	// By pipeline: commands in a second, the 99th percentile of the waits in ms, and the time of the
+	// processor for a command in ns.
+	rate, p99, spent map[int][]float64
 }
 
 // settings are the parameters of the measurement.
@@ -60,12 +66,16 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "how often each is measured")
 	flag.IntVar(&s.requests, "requests", 200_000, "commands of a measurement; four times as many in pipelines")
 	flag.IntVar(&s.connections, "connections", 50, "connections of the load")
+	second := flag.Bool("cores", false, "measure what a second processor adds")
 	ping := flag.String("ping", "", "be the server that answers PING, at this address")
 	flag.Parse()
 	var err error
-	if *ping != "" {
+	switch {
+	case *ping != "":
 		err = servePing(*ping)
-	} else {
+	case *second:
+		err = cores(context.Background(), s.rounds)
+	default:
 		err = compare(context.Background(), s)
 	}
 	if err != nil {
@@ -108,20 +118,21 @@ func compare(ctx context.Context, s settings) error {
 // contenders starts the servers, and returns the rows of the table.
 func contenders(ctx context.Context, dir string) (list []*contender, stop func(), err error) {
 	var running []*exec.Cmd
+	processes := map[string]int{} // by address
 	stop = func() {
 		for _, cmd := range running {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		}
 	}
-	start := func(args ...string) error {
+	start := func(address string, args ...string) error {
 		cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", serverProcessor}, args...)...) //nolint:gosec // our own arguments
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 		contest.Leash(cmd)
 		if err := cmd.Start(); err != nil {
 			return err
 		}
-		running = append(running, cmd)
+		running, processes[address] = append(running, cmd), cmd.Process.Pid
 		return nil
 	}
 	stint, file := filepath.Join(dir, "stint"), filepath.Join(dir, "rules.yaml")
@@ -143,9 +154,9 @@ func contenders(ctx context.Context, dir string) (list []*contender, stop func()
 	}
 	_, redisPort, _ := net.SplitHostPort(redis)
 	err = errors.Join(
-		start("redis-server", "--port", redisPort, "--bind", "127.0.0.1", "--save", "", "--dir", dir),
-		start(self, "-ping", ping),
-		start(stint, "serve", "--rules", file, "--http", "", "--grpc", "", "--admin", "", "--resp", ours, "--log-level", "error"),
+		start(redis, "redis-server", "--port", redisPort, "--bind", "127.0.0.1", "--save", "", "--dir", dir),
+		start(ping, self, "-ping", ping),
+		start(ours, stint, "serve", "--rules", file, "--http", "", "--grpc", "", "--admin", "", "--resp", ours, "--log-level", "error"),
 	)
 	for _, address := range []string{redis, ping, ours} {
 		err = errors.Join(err, wait(ctx, address))
@@ -159,7 +170,10 @@ func contenders(ctx context.Context, dir string) (list []*contender, stop func()
 	}
 	const key = "key:__rand_int__"
 	add := func(name, address string, command ...string) {
-		list = append(list, &contender{name: name, address: address, command: command, rate: map[int][]float64{}, p99: map[int][]float64{}})
+		list = append(list, &contender{
+			name: name, address: address, command: command, process: processes[address],
+			rate: map[int][]float64{}, p99: map[int][]float64{}, spent: map[int][]float64{},
+		})
 	}
 	add("redis INCR, 10,000 keys", redis, "INCR", key)
 	add("redis EVALSHA of GCRA", redis, "EVALSHA", strings.TrimSpace(string(sha)), "1", key, "10", "100000000")
@@ -167,7 +181,8 @@ func contenders(ctx context.Context, dir string) (list []*contender, stop func()
 	add("stint PING", ours, "PING")
 	add("stint CL.THROTTLE, 10,000 keys", ours, "CL.THROTTLE", key, "100000000", "1000000", "1")
 	add("stint CL.THROTTLE, one key", ours, "CL.THROTTLE", "hot", "100000000", "1000000", "1")
-	add("stint CL.THROTTLE, denied", ours, "CL.THROTTLE", "denied", "0", "1", "86400")
+	add("stint CL.THROTTLE, 10,000 keys, denied", ours, "CL.THROTTLE", "none:__rand_int__", "0", "1", "86400")
+	add("stint CL.THROTTLE, one key, denied", ours, "CL.THROTTLE", "denied", "0", "1", "86400")
 	add("stint STINT.CHECK, 10,000 keys", ours, "STINT.CHECK", "bench", "1", "user", key)
 	return list, stop, nil
 }
@@ -198,10 +213,12 @@ func (c *contender) measure(ctx context.Context, s settings, pipeline int) error
 	args := append([]string{
 		"-c", loadProcessor, "redis-benchmark", "-p", port, "-n", strconv.Itoa(n), "-c", strconv.Itoa(s.connections), "-P", strconv.Itoa(pipeline), "-r", "10000", "--csv",
 	}, c.command...)
+	before := contest.Spent(c.process)
 	out, err := exec.CommandContext(ctx, "taskset", args...).Output() //nolint:gosec // our own arguments
 	if err != nil {
 		return err
 	}
+	c.spent[pipeline] = append(c.spent[pipeline], float64(contest.Spent(c.process)-before)/float64(n))
 	rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
 	if err != nil || len(rows) != 2 || len(rows[1]) < 7 {
 		return fmt.Errorf("redis-benchmark printed %q: %w", out, err)
@@ -216,19 +233,16 @@ func (c *contender) measure(ctx context.Context, s settings, pipeline int) error
 	return err
 }
 
-// show prints the table: the ratios are to redis INCR and to redcon PING.
+// show prints the table: the ratios are to redis INCR and to redcon PING. Those of the processor's time are
+// the better ones where others use the machine.
 func show(list []*contender) {
-	fmt.Printf("%-32s", "thousands a second (p99 in ms)")
-	for _, p := range pipelines {
-		fmt.Printf("  %14s  to INCR  to PING", "P="+strconv.Itoa(p))
-	}
-	fmt.Println()
 	incr, ping := list[0], list[2]
-	for _, c := range list {
-		fmt.Printf("%-32s", c.name)
-		for _, p := range pipelines {
-			fmt.Printf("  %6.0f (%5.2f)  %7.2f  %7.2f", contest.Median(c.rate[p])/1000, contest.Median(c.p99[p]), contest.Ratio(c.rate[p], incr.rate[p]), contest.Ratio(c.rate[p], ping.rate[p]))
+	for _, p := range pipelines {
+		fmt.Printf("%-38s  %10s  %7s  %7s  %7s  %9s  %7s  %7s\n", "pipelines of "+strconv.Itoa(p), "thousand/s", "p99 ms", "to INCR", "to PING", "processor", "to INCR", "to PING")
+		for _, c := range list {
+			fmt.Printf("%-38s  %10.0f  %7.2f  %7.2f  %7.2f  %6.0f ns  %7.2f  %7.2f\n", c.name,
+				contest.Median(c.rate[p])/1000, contest.Median(c.p99[p]), contest.Ratio(c.rate[p], incr.rate[p]), contest.Ratio(c.rate[p], ping.rate[p]),
+				contest.Median(c.spent[p]), contest.Ratio(incr.spent[p], c.spent[p]), contest.Ratio(ping.spent[p], c.spent[p]))
 		}
-		fmt.Println()
 	}
 }
