@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // A snapshot is all states of a store as bytes: a head, then blocks.
@@ -26,7 +27,7 @@ import (
 // by which a reader checks that it computes fingerprints the same way. The other blocks have
 // records, each after a byte for its kind:
 //
-//	limit   the numbers of a limit, see appendSpec. Limits count from 0.
+//	limit   the numbers of a limit, see transaction.AppendSpec. Limits count from 0.
 //	word    a limit's number (uvarint), fingerprint (8 bytes), state as StoreLimit.Pack writes it (uvarint)
 //	state   a limit's number (uvarint), fingerprint (8 bytes), length (uvarint), state as State.AppendBinary writes it
 //	end     the number of states, and the store's lastDrop (uvarints); the last record
@@ -281,58 +282,10 @@ func (e *encoder) number(limit *stint.Limit) uint64 {
 	if !ok {
 		number = uint64(len(e.specs))
 		e.specs[spec] = number
-		e.block = appendSpec(append(e.block, recordLimit), &spec)
+		e.block = transaction.AppendSpec(append(e.block, recordLimit), &spec)
 	}
 	e.limits[limit] = number
 	return number
-}
-
-// The flags of an encoded spec.
-const (
-	flagStep = 1 << iota
-	flagFromFirst
-	flagCountDenied
-	flagOverdraw
-	flagHold
-	flagStartFull
-	flagCarryDebt
-	allFlags = 1<<iota - 1
-)
-
-// appendSpec appends the numbers of a limit: algorithm, flags, calendar period (a byte each),
-// requests, burst, blocks, per, max_wait, min_interval (uvarints, times in nanoseconds), and the
-// name of the time zone after its length, "" for none. A penalty has decay in nanoseconds and jitter
-// (uvarints), and its ladder after its length.
-func appendSpec(b []byte, s *stint.Spec) []byte {
-	flags := byte(0)
-	for i, set := range []bool{s.Step, s.FromFirst, s.CountDenied, s.Overdraw, s.Reserve, s.StartUsedUp, s.CarryDebt} {
-		if set {
-			flags |= 1 << i
-		}
-	}
-	b = append(b, byte(s.Algorithm), flags, byte(s.Calendar))
-	for _, n := range []uint64{
-		uint64(s.Requests), uint64(s.Burst), uint64(s.Blocks),
-		uint64(s.Per), uint64(s.MaxWait), uint64(s.MinInterval),
-	} {
-		b = binary.AppendUvarint(b, n)
-	}
-	zone := ""
-	if s.Zone != nil {
-		zone = s.Zone.String()
-	}
-	b = appendText(b, zone)
-	if s.Algorithm == stint.Penalty {
-		b = binary.AppendUvarint(b, uint64(s.Decay))
-		b = binary.AppendUvarint(b, uint64(s.Jitter))
-		b = appendText(b, s.Ladder)
-	}
-	return b
-}
-
-// appendText appends a text after its length.
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 // damaged returns an ErrDamaged with details.

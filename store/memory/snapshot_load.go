@@ -7,7 +7,6 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"time"
 
 	"stint"
 	"stint/internal/system"
@@ -165,62 +164,12 @@ func (d *decoder) record() error {
 
 // limit reads the numbers of a limit.
 func (d *decoder) limit() error {
-	var s stint.Spec
-	flags := byte(0)
-	s.Algorithm, flags, s.Calendar = stint.Algorithm(d.readByte()), d.readByte(), stint.Period(d.readByte())
-	s.Step, s.FromFirst = flags&flagStep != 0, flags&flagFromFirst != 0
-	s.CountDenied, s.Overdraw = flags&flagCountDenied != 0, flags&flagOverdraw != 0
-	s.Reserve, s.StartUsedUp = flags&flagHold != 0, flags&flagStartFull != 0
-	s.CarryDebt = flags&flagCarryDebt != 0
-	var numbers [6]uint64
-	for i := range numbers {
-		n, ok := d.uvarint()
-		if !ok || i < 3 && n > stint.MaxCost || i >= 3 && n > uint64(stint.MaxFill) {
-			return damaged("numbers of a limit are cut or too large")
-		}
-		numbers[i] = n
-	}
-	s.Requests, s.Burst, s.Blocks = uint32(numbers[0]), uint32(numbers[1]), int(numbers[2])
-	s.Per, s.MaxWait, s.MinInterval = time.Duration(numbers[3]), time.Duration(numbers[4]), time.Duration(numbers[5])
-	name, ok := d.text()
-	if !ok || flags > allFlags {
-		return damaged("numbers of a limit are cut or unknown")
-	}
-	if name != "" {
-		zone, err := time.LoadLocation(name)
-		if err != nil {
-			return damaged("%v", err)
-		}
-		s.Zone = zone
-	}
-	if s.Algorithm == stint.Penalty && !d.penalty(&s) {
-		return damaged("numbers of a penalty are cut or too large")
-	}
-	s.RoundRate = true // a running store accepted the rate before
-	limit, err := stint.NewLimit(s)
+	limit, rest, err := transaction.ReadSpec(d.left)
 	if err != nil {
 		return damaged("%v", err)
 	}
-	d.limits = append(d.limits, limit)
+	d.limits, d.left = append(d.limits, limit), rest
 	return nil
-}
-
-// penalty reads the further numbers of a penalty. It returns false if they are cut or too large.
-func (d *decoder) penalty(s *stint.Spec) bool {
-	decay, ok := d.uvarint()
-	jitter, also := d.uvarint()
-	ladder, too := d.text()
-	s.Decay, s.Jitter, s.Ladder = time.Duration(decay), uint32(jitter), ladder
-	return ok && also && too && decay <= uint64(stint.MaxPer) && jitter <= stint.MaxCost
-}
-
-// text reads a text after its length. It returns false if it is cut.
-func (d *decoder) text() (string, bool) {
-	length, ok := d.uvarint()
-	if !ok || length > uint64(len(d.left)) {
-		return "", false
-	}
-	return string(d.cut(int(length))), true
 }
 
 // state reads a state and adds it to the store.
