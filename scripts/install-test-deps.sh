@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 # command:package
 debian="apache2:apache2-bin caddy:caddy certutil:libnss3-tools chromium:chromium curl:curl git:git haproxy:haproxy ip:iproute2
-  javac:default-jdk-headless nginx:nginx node:nodejs php:php-cli
+  javac:default-jdk-headless memcached:memcached nginx:nginx node:nodejs php:php-cli
   promtool:prometheus redis-benchmark:redis-tools redis-server:redis-server ruby:ruby"
 
 missing=""

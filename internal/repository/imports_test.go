@@ -80,7 +80,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/*", "chain/*", "fleet/*"},
-		[]string{".", "store/redis/connect", "store/redis/script", "store/storetest/model", "internal/..."},
+		[]string{".", "store/redis/connect", "store/redis/script", "store/memcached/meta", "store/storetest/model", "internal/..."},
 		"a store knows keys and limits; rules and protocols are above it, other stores beside it",
 	},
 	{
@@ -92,6 +92,11 @@ var layers = []layer{
 		[]string{"store/redis/script"},
 		[]string{"."},
 		"what runs inside Redis is known by the limits that it decides, not by how it gets there",
+	},
+	{
+		[]string{"store/memcached/meta"},
+		nil,
+		"a client of memcached sends commands and reads answers, and knows no limits",
 	},
 	{
 		[]string{"store/redis/connect"},

@@ -51,7 +51,7 @@ func clocks(t *testing.T, o Options) {
 						most += ahead
 					}
 					s.peek(noon, key, limit)
-					if wait := waits(s, noon, key, limit); wait > most || wait == 0 {
+					if wait := waits(s, noon, key, limit); wait > most || wait == 0 && !(o.Counters && isWindow(limit)) {
 						t.Errorf("%v ahead, %d more: denied for %v, want at most %v", ahead, debt, wait, most)
 					}
 				}
@@ -110,6 +110,10 @@ func waits(s tester, at stint.Instant, key stint.Key, limit *stint.Limit) time.D
 	}
 	s.Fatalf("%s of key %s passes never", name(limit), key)
 	return 0
+}
+
+func isWindow(l *stint.Limit) bool {
+	return l.Algorithm() == stint.FixedWindow || l.Algorithm() == stint.SlidingWindow
 }
 
 // period returns the length of a limit's window.

@@ -54,6 +54,10 @@ type Options struct {
 	// change for all at once, as in one process: then no take of the suite has others.
 	SameNumbers bool
 
+	// Counters means that each window and each block has a counter of its own, so that what a clock
+	// counted that was ahead is not counted at the present.
+	Counters bool
+
 	// Lends reports whether the store lends units of keys to nodes, see stint.Loan.
 	Lends bool
 

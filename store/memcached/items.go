@@ -1,0 +1,306 @@
+package memcached
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"stint"
+	"stint/internal/transaction"
+	"stint/store/memcached/meta"
+)
+
+// This file keeps a state as one item, which is read, changed by the arithmetic of the root package,
+// and written back if nobody has written it meanwhile (compare-and-swap). The calls of this process
+// that wait for one key are decided on one state, and written at once.
+
+// item is an item of memcached: the first byte is itemVersion, then come the numbers of the limit (see
+// transaction.AppendSpec) and the state (see stint.State.AppendBinary).
+type item struct {
+	record transaction.Record
+	text   []byte // the value; nil: there is no item
+	cas    uint64 // its version; 0: there is no item
+}
+
+const itemVersion = 1
+
+// encode returns the value of a record; nil if the key is as if never used.
+func encode(r *transaction.Record) []byte {
+	if r.Limit == nil {
+		return nil
+	}
+	// An emptied log keeps its time, so that time does not go back before the entries it dropped.
+	if r.Limit.ForStores().Expiry(&r.State) == 0 && (r.State.T == 0 || r.State.Log == nil) {
+		return nil
+	}
+	spec := r.Limit.Spec()
+	text, _ := r.State.AppendBinary(transaction.AppendSpec([]byte{itemVersion}, &spec)) // it never fails
+	return text
+}
+
+// decode reads the value of an item. limit is that of the query: most items have its numbers.
+func (it *item) decode(name string, limit *stint.Limit) error {
+	if len(it.text) == 0 || it.text[0] != itemVersion {
+		return &undecodable{name: name, why: "another program or another release wrote its value"}
+	}
+	spec := limit.Spec()
+	known := transaction.AppendSpec([]byte{itemVersion}, &spec)
+	rest, same := bytes.CutPrefix(it.text, known)
+	if it.record.Limit = limit; !same {
+		var err error
+		if it.record.Limit, rest, err = transaction.ReadSpec(it.text[1:]); err != nil {
+			return &undecodable{name: name, why: err.Error()}
+		}
+	}
+	if err := it.record.State.UnmarshalBinary(rest); err != nil {
+		return &undecodable{name: name, why: err.Error()}
+	}
+	return nil
+}
+
+// read reads the item of a query's key.
+func (s *Store) read(ctx context.Context, name string, q *query) (*item, error) {
+	replies, err := s.client.Do(ctx, place(q.key), meta.Get(name))
+	if err != nil {
+		return nil, explain("decide", err, false)
+	}
+	switch r := &replies[0]; r.Status {
+	case meta.Missing:
+		return new(item), nil
+	case meta.Value:
+		it := &item{text: r.Value, cas: r.CAS}
+		return it, it.decode(name, q.limit)
+	default:
+		return nil, rejected("decide", r.Problem)
+	}
+}
+
+// test decides a query that changes nothing. writes reports whether a take that is denied would change
+// the state.
+func (s *Store) test(ctx context.Context, q *query) (d stint.Decision, writes bool, err error) {
+	it, err := s.read(ctx, s.keyName(q.limit.Algorithm(), "", q.key), q)
+	if err != nil {
+		return d, false, err
+	}
+	now := s.now(q.at)
+	before := encode(&it.record)
+	d = q.apply(&it.record, now)
+	if !d.Allowed {
+		it.record.Take(q.limit, now, q.cost)
+		writes = !bytes.Equal(before, encode(&it.record))
+	}
+	return d, writes, nil
+}
+
+// queue is the calls of this process that wait for one key. One goroutine serves it while there are
+// any.
+type queue struct {
+	waiting []*waiter
+}
+
+// waiter is a call that waits for its decision.
+type waiter struct {
+	*query
+	ctx     context.Context
+	until   time.Time // the caller's deadline; zero: none
+	result  stint.Decision
+	err     error
+	writing bool          // its decision is being written, so it may be charged; guarded by Store.mu
+	gone    bool          // its caller has stopped waiting; guarded by Store.mu
+	done    chan struct{} // closed when result or err is set
+}
+
+// change decides a query that may change the item of its key.
+func (s *Store) change(ctx context.Context, q *query) (stint.Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return stint.Decision{}, errNotSent(err)
+	}
+	name := s.keyName(q.limit.Algorithm(), "", q.key)
+	w := &waiter{query: q, ctx: ctx, done: make(chan struct{})}
+	s.mu.Lock()
+	k := s.queues[name]
+	if k == nil {
+		k = new(queue)
+		s.queues[name] = k
+		s.background.Go(func() { s.serve(name, k) })
+	}
+	k.waiting = append(k.waiting, w)
+	s.mu.Unlock()
+	select {
+	case <-w.done:
+		return w.result, w.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-w.done: // it came just now
+		return w.result, w.err
+	default:
+	}
+	if w.writing {
+		return stint.Decision{}, explain("decide", ctx.Err(), true)
+	}
+	w.gone = true
+	k.waiting = slices.DeleteFunc(k.waiting, func(o *waiter) bool { return o == w })
+	return stint.Decision{}, explain("decide", ctx.Err(), false)
+}
+
+// maxMerged is how many calls are decided on one state at most.
+const maxMerged = 1024
+
+// serve decides the calls that wait for a key, until there are no more.
+func (s *Store) serve(name string, k *queue) {
+	var known *item // the item as this goroutine wrote it last; nil: it must be read
+	for {
+		group := s.group(name, k)
+		if group == nil {
+			return
+		}
+		known = s.decideGroup(name, group, known)
+		for _, w := range group {
+			close(w.done)
+		}
+	}
+}
+
+// group removes from a queue those that are decided next. If there are none it removes the queue, and
+// returns nil.
+func (s *Store) group(name string, k *queue) []*waiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(k.waiting) == 0 {
+		delete(s.queues, name)
+		return nil
+	}
+	n := min(len(k.waiting), maxMerged)
+	group := slices.Clone(k.waiting[:n])
+	k.waiting = slices.Delete(k.waiting, 0, n)
+	for _, w := range group {
+		w.until, _ = w.ctx.Deadline() // the call leaves now: a guard's timeout begins
+	}
+	return group
+}
+
+// answerTimeout is how long a group may take if no caller has a deadline.
+const answerTimeout = 10 * time.Second
+
+// deadline returns the latest deadline of a group's callers.
+func deadline(group []*waiter) time.Time {
+	last := time.Time{}
+	for _, w := range group {
+		if w.until.IsZero() {
+			return time.Now().Add(answerTimeout)
+		}
+		if w.until.After(last) {
+			last = w.until
+		}
+	}
+	return last
+}
+
+// errConflict means that others have written the item meanwhile.
+var errConflict = errors.New("memcached: others write the key all the time")
+
+// decideGroup decides calls on one state, again and again until nobody else wrote it between. It
+// returns the item as it wrote it; nil if it must be read again.
+func (s *Store) decideGroup(name string, group []*waiter, known *item) *item {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
+	defer cancel()
+	for tries := 0; ; tries++ {
+		next, err := s.decideOnce(ctx, name, group, known)
+		if known = nil; errors.Is(err, errConflict) && ctx.Err() == nil {
+			backOff(ctx, tries)
+			continue
+		}
+		if err != nil {
+			for _, w := range group {
+				w.err = err
+			}
+			return nil
+		}
+		return next
+	}
+}
+
+// backOff waits a moment before the next try, longer the more there were.
+func backOff(ctx context.Context, tries int) {
+	if tries < 2 {
+		return
+	}
+	most := min(time.Duration(tries)*50*time.Microsecond, 2*time.Millisecond)
+	wait := time.NewTimer(rand.N(most))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+}
+
+// decideOnce decides calls on the known item, or on the one that it reads, and writes the result.
+func (s *Store) decideOnce(ctx context.Context, name string, group []*waiter, known *item) (*item, error) {
+	read := known == nil
+	if read {
+		var err error
+		if known, err = s.read(ctx, name, group[0].query); err != nil {
+			return nil, err
+		}
+	}
+	next := item{record: transaction.Record{Limit: known.record.Limit}}
+	known.record.State.CopyTo(&next.record.State)
+	life := time.Duration(0)
+	s.mark(group, true)
+	for _, w := range group {
+		if w.writing {
+			now := s.now(w.at)
+			w.result = w.apply(&next.record, now)
+			if next.record.Limit != nil {
+				life = max(life, s.life(w.query, now, next.record.Limit.ForStores().Expiry(&next.record.State)))
+			}
+		}
+	}
+	next.text = encode(&next.record)
+	if bytes.Equal(next.text, known.text) {
+		s.mark(group, false)
+		if !read { // others may have changed the item since it was written here
+			return nil, errConflict
+		}
+		return known, nil
+	}
+	write := meta.Set(name, next.text, meta.TTL(life, time.Now()), known.cas)
+	if next.text == nil {
+		write = meta.Delete(name, known.cas)
+	}
+	replies, err := s.client.Do(ctx, place(group[0].key), write)
+	if err != nil {
+		if !errors.Is(err, meta.ErrLost) {
+			s.mark(group, false)
+		}
+		return nil, explain("decide", err, true)
+	}
+	switch replies[0].Status {
+	case meta.Done:
+		next.cas = replies[0].CAS
+		if next.text == nil {
+			return nil, nil
+		}
+		return &next, nil
+	case meta.Rejected:
+		return nil, rejected("decide", replies[0].Problem)
+	}
+	s.mark(group, false)
+	return nil, errConflict
+}
+
+// mark marks the calls of a group as being written, or not. Those whose callers have stopped waiting
+// are not written.
+func (s *Store) mark(group []*waiter, writing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range group {
+		w.writing = writing && !w.gone
+	}
+}
