@@ -64,7 +64,7 @@ func (a *App) adminHandler() http.Handler {
 	if a.clients != nil {
 		options.Overrides = a.clients.Overrides
 	}
-	if a.stores.OnNetwork() {
+	if a.stores.Lends() {
 		options.Leases = a.stores.Leases
 	}
 	options.PagePaths, options.Page = dashboard.Paths, func(g *access.Guard) http.Handler {

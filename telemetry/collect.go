@@ -50,8 +50,9 @@ var (
 	storeAvailableDesc = desc("store_available", "0 while the store on the network does not answer and failure policies decide.")
 	storeFailuresDesc  = desc("store_failures_total", "Calls that the store on the network did not decide, by reason; away: it was not asked because it did not answer before; undecodable: a key has a value that is not a state of this release.", "reason")
 
-	storeServerDesc = desc("store_server_available", "0 while failure policies decide for the keys of a server of the store.", "server")
-	storeLostDesc   = desc("store_lost_total", "Times that a server of the store may have lost counts: it was emptied, or it has leased limits and was restarted or replaced.")
+	storeServerDesc    = desc("store_server_available", "0 while failure policies decide for the keys of a server of the store.", "server")
+	storeEvictionsDesc = desc("store_server_evictions_total", "Keys that memcached evicted because its memory was full, and with them counts of limits.")
+	storeLostDesc      = desc("store_lost_total", "Times that a server of the store may have lost counts: it was emptied, or it has leased limits and was restarted or replaced.")
 
 	storeKeysDesc    = desc("store_keys", "Keys in the store of this process.")
 	storeBytesDesc   = desc("store_bytes", "Memory of the store of this process in bytes.")
@@ -65,7 +66,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 		ruleAllowedDesc, ruleDeniedDesc, ruleShadowDesc, ruleNearLimitDesc, ruleOverDesc, ruleDegradedDesc, unmatchedDesc,
 		tableDesc, rulesDesc, catalogDesc, catalogLenDesc, catalogGenDesc, catalogRefusedDesc, catalogFailedDesc, reloadsDesc, reloadedDesc, reloadFailsDesc, listenerDesc,
 		loadDesc, loadFreshDesc, savesDesc, savedDesc, saveFailsDesc,
-		storeAvailableDesc, storeFailuresDesc, storeServerDesc, storeLostDesc, storeKeysDesc, storeBytesDesc, storeEvictedDesc,
+		storeAvailableDesc, storeFailuresDesc, storeServerDesc, storeLostDesc, storeEvictionsDesc, storeKeysDesc, storeBytesDesc, storeEvictedDesc,
 	} {
 		ch <- d
 	}
@@ -141,6 +142,7 @@ func (m *Metrics) collectState(out sink) {
 		s := m.shared()
 		out.gauge(storeAvailableDesc, one(!s.Away))
 		out.counter(storeLostDesc, s.Lost)
+		out.counter(storeEvictionsDesc, s.Evicted)
 		for _, server := range s.Servers {
 			out.gauge(storeServerDesc, one(!server.Away), server.Name)
 		}

@@ -172,6 +172,9 @@ type SharedStats struct {
 	// Lost is the number of times that a server lost counts.
 	Lost uint64
 
+	// Evicted is the number of keys that servers evicted to make room for others, and with them counts.
+	Evicted uint64
+
 	// Servers are the servers of the store.
 	Servers []ServerStats
 }

@@ -89,7 +89,8 @@ type Config struct {
 
 	// Store (store) is the place of the counts: memory, the default, for this process alone, or the
 	// URL of a Redis or Valkey that all nodes share, such as redis://HOST:PORT, or of several
-	// servers that share the keys, redis://HOST,HOST; see docs/redis.md. A URL with a password is
+	// servers that share the keys, redis://HOST,HOST; see docs/redis.md. memcached://HOST:PORT counts in
+	// memcached, which has no leases; see docs/memcached.md. A URL with a password is
 	// better set by the environment or the config file: a flag is visible in the list of processes.
 	Store string
 

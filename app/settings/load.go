@@ -14,6 +14,7 @@ import (
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
 	"stint/rule/rulefile"
+	"stint/store/memcached"
 )
 
 // LoadCatalog loads the configured rules per API. The caller must close a book with a database.
@@ -77,6 +78,9 @@ func (c *Config) LoadRules() (*rule.Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.checkStoreOf(table); err != nil {
+		return nil, err
+	}
 	if c.Demo != "" {
 		switch domain := table.Domain(c.Demo); {
 		case domain == nil:
@@ -87,6 +91,26 @@ func (c *Config) LoadRules() (*rule.Table, error) {
 		}
 	}
 	return table, nil
+}
+
+// checkStoreOf returns an error about rules that the store cannot decide.
+func (c *Config) checkStoreOf(table *rule.Table) error {
+	if !memcached.IsURL(c.Store) {
+		return nil
+	}
+	refused := &rule.Errors{Files: table.Files()}
+	for _, r := range table.Rules() {
+		if r.Coordination == rule.Leased {
+			refused.List = append(refused.List, &rule.Error{
+				File: r.File, Line: r.Line, Problem: "coordination: leased, and the store is memcached, which lends no units to nodes",
+				Hint: "write coordination: strict or eventual, or use --store redis://HOST:PORT",
+			})
+		}
+	}
+	if len(refused.List) == 0 {
+		return nil
+	}
+	return refused
 }
 
 // Values of RulesFiles.

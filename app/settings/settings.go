@@ -80,7 +80,7 @@ func (c *Config) Settings() []Setting {
 		{"records-copy", "`FILE` of this node's copy of records in Redis; by default records.db beside state", config.Path(&c.RecordsCopy)},
 		{"rules-merge", "let several files hold descriptors of one domain", config.Flag(&c.RulesMerge)},
 		{"unmatched", "what to `DO` with requests to which no limit applies: allow or deny", config.Text(&c.Unmatched, config.OneOf(unmatchedAllow, UnmatchedDeny))},
-		{"store", "`WHERE` counts are stored: memory, or redis://HOST:PORT[,HOST:PORT] that all nodes share", config.Text(&c.Store, checkStore)},
+		{"store", "`WHERE` counts are stored: memory, or redis:// or memcached://HOST:PORT[,HOST:PORT] that all nodes share", config.Text(&c.Store, checkStore)},
 		{"memory", "most memory for the keys of the store in memory, a `SIZE`", config.Size(&c.Memory, config.Bounds{Least: minMemory, What: "a store", More: "; 64MiB hold about two million keys"})},
 		{"store-timeout", "longest `TIME` for a decision of a store on the network", config.Duration(&c.StoreTimeout)},
 		{"sync-interval", "`TIME` between two reports of eventual and gossip limits to other nodes", config.Duration(&c.SyncInterval)},

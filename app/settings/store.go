@@ -10,6 +10,7 @@ import (
 	"stint/internal/config"
 	"stint/internal/text"
 	"stint/server/access"
+	"stint/store/memcached"
 	"stint/store/redis"
 	"stint/store/redis/connect"
 )
@@ -77,22 +78,61 @@ func (c *Config) NoFolder(folder string, err error) error {
 	return c.Fault("state", "cannot write in the folder "+folder+": "+text.Cause(err), "make the folder, and let this user write in it")
 }
 
+// StoreServers returns the servers of the setting store, each with a URL of its own. The error is one
+// that StoreError understands.
+func (c *Config) StoreServers() ([]connect.Server, error) { return storeServers(c.Store) }
+
+func storeServers(text string) ([]connect.Server, error) {
+	if !memcached.IsURL(text) {
+		return connect.Servers(text)
+	}
+	list, err := memcached.Servers(text)
+	servers := make([]connect.Server, len(list))
+	for i, one := range list {
+		servers[i] = connect.Server(one)
+	}
+	return servers, err
+}
+
 // StoreError returns err as a fault of the setting store, if it is one.
 func (c *Config) StoreError(err error) error {
-	if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-		return c.Fault("store", problem.Problem, problem.Hint)
+	if problem, hint, ok := storeFault(err); ok {
+		return c.Fault("store", problem, hint)
 	}
 	return err
 }
 
+// storeFault returns what is wrong with the URL of a store, and what to do; false if err is about
+// something else.
+func storeFault(err error) (problem, hint string, ok bool) {
+	if fault, ok := errors.AsType[*redis.ConfigError](err); ok {
+		return fault.Problem, fault.Hint, true
+	}
+	if fault, ok := errors.AsType[*memcached.ConfigError](err); ok {
+		return fault.Problem, fault.Hint, true
+	}
+	return "", "", false
+}
+
+// IsStoreURL reports whether a text is the URL of a store on the network.
+func IsStoreURL(text string) bool { return connect.IsURL(text) || memcached.IsURL(text) }
+
+// RedactStore returns the URL of a store without its passwords.
+func RedactStore(text string) string {
+	if memcached.IsURL(text) {
+		return memcached.RedactURL(text)
+	}
+	return connect.RedactURL(text)
+}
+
 // StoreName returns the name of the store, without a password.
 func (c *Config) StoreName() string {
-	if !connect.IsURL(c.Store) {
+	if !IsStoreURL(c.Store) {
 		return c.Store
 	}
-	list, err := connect.Servers(c.Store)
+	list, err := c.StoreServers()
 	if err != nil || len(list) == 1 {
-		return connect.RedactURL(c.Store)
+		return RedactStore(c.Store)
 	}
 	names := make([]string, len(list))
 	for i, one := range list {
@@ -106,15 +146,15 @@ func checkStore(s string) error {
 	switch {
 	case s == "memory":
 		return nil
-	case connect.IsURL(s):
-		_, err := connect.Servers(s)
-		if problem, ok := errors.AsType[*redis.ConfigError](err); ok {
-			return config.Fault(problem.Problem, problem.Hint)
+	case IsStoreURL(s):
+		_, err := storeServers(s)
+		if problem, hint, ok := storeFault(err); ok {
+			return config.Fault(problem, hint)
 		}
 		return err
 	}
 	// The error shows only its first part: it may contain a password.
-	return config.Fault("unknown store "+firstPart(s), "use memory, or redis://HOST:PORT")
+	return config.Fault("unknown store "+firstPart(s), "use memory, redis://HOST:PORT or memcached://HOST:PORT")
 }
 
 func checkNamespace(s string) error {

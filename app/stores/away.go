@@ -15,7 +15,6 @@ import (
 	"stint/fleet/lease"
 	"stint/fleet/quota"
 	"stint/internal/logging"
-	"stint/store/redis"
 )
 
 const (
@@ -29,8 +28,8 @@ const (
 // server is a store on the network with its guard: the only one, or one of several that share the
 // keys.
 type server struct {
-	name     string // for the log, without a password
-	shared   *redis.Store
+	name string // for the log, without a password
+	network
 	guarded  *guard.Store
 	denials  *denycache.Store // caches its denials; nil: none
 	leases   *lease.Store     // decides busy keys of leased rules from leases
@@ -38,10 +37,12 @@ type server struct {
 	eventual *eventual.Store  // decides eventual rules in this process, and reports the use later
 	state    serverState
 
-	backends logging.StoreServers // its Redis servers: the primaries of a Cluster, or the server itself
+	backends logging.StoreServers // its servers: the primaries of a Cluster, or the server itself
 
 	seen atomic.Bool   // it worked at some time
 	lost atomic.Uint64 // how often it had lost counts
+
+	evicted atomic.Uint64 // how many keys memcached evicted
 
 	compared atomic.Bool // the namespace secret was compared with the server's
 	warned   atomic.Bool // the log has the error of that comparison
@@ -105,7 +106,9 @@ func (st *Stores) look(ctx context.Context, s *server) {
 func (st *Stores) lookAt(ctx context.Context, s *server) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	usable, back, status := st.lookEach(ctx, s, s.shared.Look(ctx, s.doubtful()))
+	looked, evicted := s.look(ctx, s.doubtful())
+	s.evicted.Add(evicted)
+	usable, back, status := st.lookEach(ctx, s, looked)
 	if !usable {
 		return false
 	}
@@ -158,7 +161,7 @@ func (st *Stores) logFaults(s *server, begins, over bool, fault error, beginning
 
 // warnOfServer logs settings of a server that are dangerous for limits.
 func (st *Stores) warnOfServer(ctx context.Context, s *server) {
-	warnings, err := s.shared.Warnings(ctx)
+	warnings, err := s.warnings(ctx)
 	if err != nil {
 		st.log.Debug("cannot read the settings of the store", "store", s.name, "error", err)
 	}

@@ -12,9 +12,9 @@ import (
 	"stint/telemetry"
 )
 
-// backend returns the name of a Redis server of a store by its number.
+// backend returns the name of a server of a store by its number.
 func (s *server) backend(number int) logging.StoreServer {
-	return logging.StoreServer{Number: number, Name: s.shared.ServerName(number)}
+	return logging.StoreServer{Number: number, Name: s.serverName(number)}
 }
 
 // serverFails stores what is wrong with a Redis server, and logs it once.
@@ -98,7 +98,15 @@ func (st *Stores) countsLost(s *server, of logging.StoreServer) {
 	st.options.OnLost(cmp.Or(of.Name, s.name))
 	leases := s.leases.Stats()
 	st.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",
-		"store", s.name, "server", cmp.Or(of.Name, s.name), "leased_keys", leases.Keys, "leased_units", leases.Held, "hint", "see docs/redis-operation.md for what may pass because of it")
+		"store", s.name, "server", cmp.Or(of.Name, s.name), "leased_keys", leases.Keys, "leased_units", leases.Held, "hint", s.lossHint())
+}
+
+// lossHint returns where to read what may pass after a server has lost counts.
+func (s *server) lossHint() string {
+	if s.memcached != nil {
+		return "see docs/memcached.md for what may pass because of it"
+	}
+	return "see docs/redis-operation.md for what may pass because of it"
 }
 
 // serverStats returns for each Redis server whether it is away.
@@ -111,8 +119,8 @@ func (s *server) serverStats() (all []telemetry.ServerStats) {
 
 // Hint returns what to do about an error of the store.
 func Hint(err error) string {
-	if problem, ok := errors.AsType[*redis.Error](err); ok {
-		return problem.Hint
+	if hint := hintOf(err); hint != "" {
+		return hint
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "check the server's load and the network; where both are well, raise --store-timeout"

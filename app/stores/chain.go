@@ -7,7 +7,6 @@ import (
 	"stint/fleet/eventual"
 	"stint/fleet/lease"
 	"stint/fleet/quota"
-	"stint/store/redis"
 )
 
 // This file builds the chain: the stint.Stores between the limiter and the counts, each around the
@@ -16,22 +15,21 @@ import (
 // openServer opens the server at a URL, and builds the stores before it.
 func (st *Stores) openServer(s *server, url string) (err error) {
 	c := st.config
-	s.shared, err = redis.Open(url, redis.Options{Namespace: c.Namespace})
-	if err != nil {
+	if s.network, err = openNetwork(url, c); err != nil {
 		return err
 	}
-	asked := stint.Store(s.shared)
+	asked, kind := s.store()
 	if st.options.Traced != nil {
-		asked = st.options.Traced(asked, "redis", s.name)
+		asked = st.options.Traced(asked, kind, s.name)
 	}
 	s.guarded = guard.New(asked, guard.Options{
-		Timeout: c.StoreTimeout, Local: st.memory, Server: s.shared.Server, OnChange: func(now guard.Status) { st.serverChanged(s, now) },
+		Timeout: c.StoreTimeout, Local: st.memory, Server: s.serverOf, OnChange: func(now guard.Status) { st.serverChanged(s, now) },
 	})
-	s.eventual = eventual.New(s.guarded, eventual.Options{Interval: c.SyncInterval, Budget: c.Memory, Part: s.shared.Part})
-	if c.RememberRefusals {
+	s.eventual = eventual.New(s.guarded, eventual.Options{Interval: c.SyncInterval, Budget: c.Memory, Part: s.part})
+	if c.RememberRefusals && s.redis != nil { // memcached carries no notices
 		s.denials = st.remember(s)
 	}
-	s.leases = lease.New(s.strict(), lease.Options{Part: s.shared.Part})
+	s.leases = lease.New(s.strict(), lease.Options{Part: s.part})
 	s.shares = quota.New(s.leases, quota.Options{})
 	return nil
 }

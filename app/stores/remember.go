@@ -9,7 +9,7 @@ import (
 // processes.
 func (st *Stores) remember(s *server) *denycache.Store {
 	return denycache.New(s.guarded, denycache.Options{
-		Notices: s.shared, Divided: s.shared.Divided(), MaxAge: st.config.RememberRefusalsFor,
+		Notices: s.redis, Divided: s.redis.Divided(), MaxAge: st.config.RememberRefusalsFor,
 		OnChange: func(up bool, reason error) { st.noticesChanged(s, up, reason) },
 	})
 }

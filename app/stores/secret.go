@@ -41,7 +41,7 @@ func (st *Stores) checkSecret(ctx context.Context, s *server, keep bool) {
 	if keep {
 		left = own
 	}
-	kept, first, err := s.shared.KeepSecret(ctx, left)
+	kept, first, err := s.keepSecret(ctx, left)
 	if err != nil {
 		if !s.warned.Swap(true) {
 			st.log.Warn("cannot compare the namespace secret with that of the store; will try again", "store", s.name, "error", err,

@@ -40,6 +40,9 @@ func (st *Stores) Announce(table *rule.Table) (done func()) {
 	}
 }
 
+// Lends reports whether the servers lend units to nodes.
+func (st *Stores) Lends() bool { return len(st.servers) > 0 && st.servers[0].redis != nil }
+
 // Leases returns the store of a take's key, and what this process has of the key.
 func (st *Stores) Leases(t *stint.Take) (limitjson.LeaseStore, limitjson.LocalLease) {
 	s := st.server(t)
@@ -47,7 +50,7 @@ func (st *Stores) Leases(t *stint.Take) (limitjson.LeaseStore, limitjson.LocalLe
 	if part, divided := s.shares.Share(t); divided {
 		here.Share, here.ShareRemaining = part.Limit, part.Remaining
 	}
-	return s.shared, here
+	return s.redis, here
 }
 
 // server returns the server that has a take's key.

@@ -19,7 +19,6 @@ import (
 	"stint/internal/system"
 	"stint/rule"
 	"stint/store/memory"
-	"stint/store/redis/connect"
 	"stint/telemetry"
 )
 
@@ -96,7 +95,7 @@ func (st *Stores) Register(m *telemetry.Metrics) {
 		m.LeaseRules(st.leaseRules)
 		m.Eventual(st.eventualStats)
 	}
-	if st.OnNetwork() && st.config.RememberRefusals {
+	if st.Lends() && st.config.RememberRefusals {
 		m.Refusals(st.refusalStats)
 	}
 	m.Gossip(st.gossipStats)
@@ -145,7 +144,7 @@ func (st *Stores) openStore() (err error) {
 		st.memory, err = st.newStore()
 		return err
 	}
-	list, err := connect.Servers(c.Store)
+	list, err := c.StoreServers()
 	if err != nil {
 		return c.StoreError(err)
 	}
@@ -192,7 +191,7 @@ func (st *Stores) Close() {
 			st.placed.Close() // before the servers, as it may have refunds for them
 		}
 		for _, one := range st.servers {
-			all.Go(one.shared.Close)
+			all.Go(one.close)
 		}
 		all.Wait()
 	}()
@@ -226,6 +225,7 @@ func (st *Stores) sharedStats() (sum telemetry.SharedStats) {
 			sum.Away = sum.Away || b.Away
 		}
 		sum.Lost += one.lost.Load()
+		sum.Evicted += one.evicted.Load()
 		sum.Timeouts += g.Timeouts
 		sum.Errors += g.Errors
 		sum.Spared += g.Spared

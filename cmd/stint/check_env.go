@@ -8,7 +8,6 @@ import (
 
 	"stint/app/settings"
 	"stint/internal/config"
-	"stint/store/redis/connect"
 )
 
 // printEnv prints which variables of envoyproxy/ratelimit are set, which setting each of them
@@ -39,8 +38,8 @@ func printEnv(out io.Writer, environ []string, configuration *settings.Config) {
 // variable, the text also has the variable's value.
 func inForce(all []settings.Setting, v config.EnvoyValue) string {
 	shown := func(text string) string {
-		if connect.IsURL(text) {
-			text = connect.RedactURL(text)
+		if settings.IsStoreURL(text) {
+			text = settings.RedactStore(text)
 		}
 		if strings.ContainsAny(text, " '") || text == "" {
 			return fmt.Sprintf("%q", text)

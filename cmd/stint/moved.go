@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"stint"
+	"stint/app/settings"
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
@@ -13,10 +14,11 @@ import (
 // moved returns how much may pass beyond limits when the servers of a store change: keys that move
 // to another server start with empty counts, except in a Cluster.
 func moved(table *rule.Table, store string) ([]audit.Finding, error) {
-	if !connect.IsURL(store) {
+	if !settings.IsStoreURL(store) {
 		return nil, nil // each process has its own counts
 	}
-	servers, err := connect.Servers(store)
+	config := settings.Config{Store: store}
+	servers, err := config.StoreServers()
 	if err != nil {
 		return nil, err
 	}

@@ -122,8 +122,24 @@ func (s *MemcachedServer) Do(command string) string {
 	return strings.TrimSpace(line)
 }
 
-// Freeze suspends the process, like a machine that hangs. Its connections stay open.
-func (s *MemcachedServer) Freeze() { s.signal(Freeze) }
+// Freeze suspends the process, like a machine that hangs, and waits until all its threads have stopped.
+// Its connections stay open.
+func (s *MemcachedServer) Freeze() {
+	s.t.Helper()
+	conn, err := net.DialTimeout("tcp", s.Addr, 10*time.Second)
+	Must(s.t, err)
+	defer conn.Close()
+	s.signal(Freeze)
+	for range 100 {
+		_, err := conn.Write([]byte("mn\r\n"))
+		Must(s.t, err)
+		Must(s.t, conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+		if _, err := conn.Read(make([]byte, 64)); err != nil {
+			return
+		}
+	}
+	s.t.Fatal("a suspended memcached answers")
+}
 
 // Thaw lets a frozen server run on.
 func (s *MemcachedServer) Thaw() { s.signal(Thaw) }

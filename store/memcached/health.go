@@ -135,3 +135,25 @@ func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
 		Hint:    "start memcached with -M, give limits a server of their own, and watch its bytes and evictions",
 	}}, nil
 }
+
+// KeepSecret returns the fingerprint of the secret with which nodes hash values in keys.
+// NAMESPACE:secret holds it and never expires; "" means that there is none. If there is none,
+// KeepSecret stores own, unless own is empty, and returns first as true.
+func (s *Store) KeepSecret(ctx context.Context, own string) (kept string, first bool, err error) {
+	name := s.namespace + ":secret"
+	commands := []meta.Command{meta.Get(name)}
+	if own != "" {
+		commands = []meta.Command{meta.Set(name, []byte(own), 0, 0), meta.Get(name)}
+	}
+	replies, err := s.client.Do(ctx, 0, commands...)
+	if err != nil {
+		return "", false, explain("keep the fingerprint of the namespace secret", err, false)
+	}
+	last := &replies[len(replies)-1]
+	for _, r := range replies {
+		if r.Status == meta.Rejected {
+			return "", false, rejected("keep the fingerprint of the namespace secret", r.Problem)
+		}
+	}
+	return string(last.Value), own != "" && replies[0].Status == meta.Done, nil
+}

@@ -1,0 +1,244 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/app/settings"
+	"stint/internal/testkit"
+	"stint/store/storetest"
+)
+
+// onMemcached starts a service of rules with a store.
+func onMemcached(t *testing.T, rules, url string, timeout time.Duration) *service {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, rules)
+	return start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
+}
+
+// Services on one memcached share counts, with authentication, and keep its password out of what they
+// show.
+func TestServicesShareMemcached(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "users")
+	testkit.Must(t, os.WriteFile(users, []byte("stint:hunter2\n"), 0o600))
+	server := testkit.StartMemcached(t, "-Y", users)
+	url := "memcached://stint:hunter2@" + server.Addr
+	a, b := onMemcached(t, rulesOf(5), url, patient), onMemcached(t, rulesOf(5), url, patient)
+	passed := 0
+	for i := range 10 {
+		if strings.Contains([]*service{a, b}[i%2].checkUser("user", "42"), `"allowed":true`) {
+			passed++
+		}
+	}
+	if passed != 5 {
+		t.Errorf("%d of two services passed, want 5", passed)
+	}
+	if _, _, ready := a.get("admin", "/readyz"); !strings.Contains(ready, fmt.Sprintf(`"store":{"kind":"memcached://%s","error":""}`, server.Addr)) {
+		t.Errorf("/readyz: %s", ready)
+	}
+	const question = `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "42"}]}]}`
+	if status, _, body := a.do(http.MethodPost, "admin", "/v1/reset", question); status != http.StatusOK {
+		t.Errorf("reset: %d %s", status, body)
+	}
+	if body := b.checkUser("user", "42"); !strings.Contains(body, `"remaining":4`) {
+		t.Errorf("after a reset by the other service: %s", body)
+	}
+	if strings.Contains(a.log.String(), "hunter2") {
+		t.Error("the log has the password")
+	}
+}
+
+// TestMemcachedServersSuite: three memcached servers work as one store.
+func TestMemcachedServersSuite(t *testing.T) {
+	testkit.Long(t)
+	var hosts []string
+	for range 3 {
+		hosts = append(hosts, testkit.StartMemcached(t).Addr)
+	}
+	storetest.Run(t, storetest.Options{
+		New: func(t testing.TB) stint.Store {
+			c := settings.Default()
+			c.Store, c.Namespace, c.StoreTimeout = "memcached://"+strings.Join(hosts, ","), fmt.Sprint("suite", spaces.Add(1)), patient
+			a, err := New(c)
+			testkit.Must(t, err)
+			t.Cleanup(a.stores.Close)
+			return a.stores.Chain()
+		},
+		Scattered: true, Slow: true, SameNumbers: true, Counters: true,
+	})
+}
+
+// The death of one of three servers affects only its own keys, which follow their rules' policies.
+func TestMemcachedServers(t *testing.T) {
+	t.Parallel()
+	var servers []*testkit.MemcachedServer
+	var hosts []string
+	for range 3 {
+		servers = append(servers, testkit.StartMemcached(t))
+		hosts = append(hosts, servers[len(servers)-1].Addr)
+	}
+	s := onMemcached(t, policies, "memcached://"+strings.Join(hosts, ","), patient)
+	const users = 30
+	for i := range users {
+		s.checkUser("login", fmt.Sprint(i))
+	}
+	servers[0].Stop()
+	at := s.log.await(t, 0, "the store cannot be used", servers[0].Addr, "hint=")
+	away := 0
+	for i := range users {
+		switch body := s.checkUser("login", fmt.Sprint(i)); {
+		case strings.Contains(body, `"degraded":true`):
+			if away++; !strings.Contains(body, `"allowed":false`) {
+				t.Errorf("its server is away: %s", body)
+			}
+		case !strings.Contains(body, `"remaining":3`):
+			t.Errorf("its server is there: %s", body)
+		}
+	}
+	if away == 0 || away == users {
+		t.Errorf("%d of %d keys lie on the server that is away", away, users)
+	}
+	servers[0].Restart()
+	s.log.await(t, at, "the store is back", servers[0].Addr)
+}
+
+// While memcached is frozen or slow each rule follows its policy, and the log, /readyz and the metrics
+// show it. It decides again by itself.
+func TestMemcachedFrozenAndSlow(t *testing.T) {
+	t.Parallel()
+	server := testkit.StartMemcached(t)
+	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{})
+	s := onMemcached(t, policies, "memcached://"+proxy.Addr(), 250*time.Millisecond)
+	at := 0
+	for name, fault := range map[string]struct{ begin, end func() }{
+		"frozen": {server.Freeze, server.Thaw},
+		"slow": {
+			func() { proxy.Set(testkit.ProxyOptions{Delay: time.Second}) },
+			func() { proxy.Set(testkit.ProxyOptions{}) },
+		},
+		"cut off": {proxy.Stall, proxy.Resume},
+	} {
+		s.decided("free")
+		fault.begin()
+		for _, step := range []struct{ key, allowed string }{{"free", "true"}, {"login", "false"}, {"part", "true"}, {"login", "false"}} {
+			body := s.checkUser(step.key, name)
+			if !strings.Contains(body, `"degraded":true`) || !strings.Contains(body, `"allowed":`+step.allowed) {
+				t.Errorf("%s, %s: %s", name, step.key, body)
+			}
+		}
+		at = s.log.await(t, at, "level=ERROR", "the store cannot be used; each rule follows its on_store_failure", "hint=")
+		if _, _, ready := s.get("admin", "/readyz"); strings.Contains(ready, `"error":""`) {
+			t.Errorf("%s: /readyz: %s", name, ready)
+		}
+		if s.metric("stint_store_available") != 0 {
+			t.Errorf("%s: available by the metric", name)
+		}
+		fault.end()
+		at = s.log.await(t, at, "the store is back")
+		s.decided("login")
+	}
+}
+
+// Killed under load and started again empty, memcached costs no answer: what it loses is logged and
+// counted, and limits begin unused.
+func TestMemcachedKilledAndEmpty(t *testing.T) {
+	t.Parallel()
+	server := testkit.StartMemcached(t)
+	s := outage(t, server.URL(), 250*time.Millisecond)
+	for range 10 {
+		s.check("free")
+	}
+	l := drive(s, 8, 5*time.Millisecond, "free", "login")
+	pass(halved(500 * time.Millisecond))
+	server.Stop()
+	pass(halved(2 * time.Second))
+	from := time.Since(l.began)
+	server.Restart()
+	back := s.normal("free", "login")
+	if body := s.decided("free"); !strings.Contains(body, `"remaining":999999`) {
+		t.Errorf("not from the beginning: %s", body)
+	}
+	degraded := 0
+	for _, one := range l.end() {
+		if one.Degraded && one.at < from {
+			degraded++
+		}
+	}
+	if degraded == 0 || back > slack*2*time.Second {
+		t.Errorf("%d requests were answered without a store; back after %v", degraded, back)
+	}
+	s.log.await(t, 0, "level=WARN", "the store may have lost counts", "docs/memcached.md")
+	if s.metric("stint_store_lost_total") == 0 {
+		t.Error("no metric counts the loss")
+	}
+}
+
+// A restart between two decisions, which no call has seen, is found all the same; so is a flush.
+func TestMemcachedForgets(t *testing.T) {
+	t.Parallel()
+	server := testkit.StartMemcached(t)
+	s := onMemcached(t, policies, server.URL(), patient)
+	s.decided("free")
+	began := time.Now()
+	testkit.Until(t, "the service has seen the server", func() bool { return s.stores.Problem() == "" && time.Since(began) > 1100*time.Millisecond })
+	server.Restart()
+	at := s.log.await(t, 0, "level=WARN", "the store may have lost counts")
+	server.Do("flush_all")
+	s.log.await(t, at, "level=WARN", "the store may have lost counts")
+}
+
+// A memcached without -M is warned of at the start. When it evicts keys, each rule follows its policy
+// within five seconds, and decides again when it evicts no more.
+func TestMemcachedEvicts(t *testing.T) {
+	t.Parallel()
+	server := testkit.StartEvictingMemcached(t, "-m", "2")
+	s := onMemcached(t, policies, server.URL(), patient)
+	s.log.await(t, 0, "level=WARN", "the store may forget limits", "-M")
+	s.decided("login")
+	began := time.Now()
+	testkit.Until(t, "the service has seen the server", func() bool { return time.Since(began) > 1100*time.Millisecond })
+	for i := range 6000 { // of another program that uses the same memcached
+		server.Do(fmt.Sprintf("set other%d 0 0 1000\r\n%s", i, strings.Repeat("x", 1000)))
+	}
+	began = time.Now()
+	testkit.Until(t, "the rule follows its policy", func() bool { return strings.Contains(s.checkUser("login", "x"), `"degraded":true`) })
+	if took := time.Since(began); took > slack*5*time.Second {
+		t.Errorf("after %v", took)
+	}
+	at := s.log.await(t, 0, "level=ERROR", "the store cannot be used", "evicts keys", "-M")
+	if s.metric("stint_store_server_evictions_total") == 0 {
+		t.Error("no metric counts evictions")
+	}
+	s.log.await(t, at, "the store is back")
+	s.decided("login")
+}
+
+// Rules that memcached cannot decide are refused at the start, and by a reload.
+func TestMemcachedRefuses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	leased := strings.Replace(policies, "requests: 5", "requests: 5, coordination: leased", 1)
+	write(t, file, leased)
+	c := settings.Default()
+	c.Rules, c.Store = []string{file}, "memcached://127.0.0.1"
+	_, err := New(c)
+	if err == nil || !strings.Contains(err.Error(), "the store is memcached, which lends no units") {
+		t.Errorf("at the start: %v", err)
+	}
+	s := onMemcached(t, policies, testkit.StartMemcached(t).URL(), patient)
+	write(t, s.config.Rules[0], leased)
+	if err := s.Reload("test"); err == nil || !strings.Contains(err.Error(), "lends no units") {
+		t.Errorf("by a reload: %v", err)
+	}
+	if body := s.check("login"); !strings.Contains(body, `"remaining":4`) {
+		t.Errorf("the old rules: %s", body)
+	}
+}
