@@ -68,6 +68,7 @@ fuzz-smoke: ## fuzz each target for a moment
 
 long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 nodes, 20 times; all modes under random faults; a flood of 15 million keys; 1,000 reloads of the gateway
 	go test -timeout 2h -run 'TestSuite/Contention' ./store/memory -args -storetest.rounds=100 -storetest.tries=1000000
+	go test -timeout 2h -count=1 -v -run '^TestHammer$$' ./store/memcached -args -memcached.rounds=100 -memcached.tries=15625
 	go test -timeout 1h -count=1 -v -run '^TestNodes$$' ./cmd/stint -args -nodes.rounds=20
 	go test -timeout 4h -count=1 -v -run '^Test(RandomFaults|Divided|Alone)$$' ./fleet/sim -args -sim.histories=20000 -sim.takes=20000 -sim.seed=1000000
 	go test -timeout 1h -count=1 -v -run '^TestFlood$$' ./facts -args -facts.long

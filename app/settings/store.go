@@ -154,7 +154,7 @@ func checkStore(s string) error {
 		return err
 	}
 	// The error shows only its first part: it may contain a password.
-	return config.Fault("unknown store "+firstPart(s), "use memory, redis://HOST:PORT or memcached://HOST:PORT")
+	return config.Fault("unknown store "+firstPart(s), "use memory, or redis://HOST:PORT, or memcached://HOST:PORT")
 }
 
 func checkNamespace(s string) error {

@@ -102,7 +102,7 @@ func (s *Store) count(ctx context.Context, q *query) (stint.Decision, error) {
 	}
 	if err := g.read(replies, added); err != nil {
 		if added > 0 && replies[last].Status == meta.Value {
-			s.client.Post(place(q.key), meta.Decrease(g.counters[last].name, added))
+			s.client.Post(place(q.key), meta.Increase(g.counters[last].name, -added, meta.TTL(g.life, time.Now()))) // memcached's counters wrap
 		}
 		return stint.Decision{}, err
 	}
@@ -157,7 +157,7 @@ func (g *grid) read(replies []meta.Reply, added uint64) error {
 			continue
 		case meta.Value:
 			n, ok := r.Number()
-			if !ok || n > maxCount {
+			if !ok || n > maxCount || i == len(replies)-1 && n < added {
 				return &undecodable{name: c.name, why: "its value is not a count"}
 			}
 			c.count, c.before = n, n

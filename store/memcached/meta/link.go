@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -78,6 +79,9 @@ func (l *link) write() {
 			l.mu.Unlock()
 			return
 		}
+		l.mu.Unlock()
+		runtime.Gosched() // callers that have just got their answers send again: one write for all
+		l.mu.Lock()
 		buffer, l.buffer = l.buffer, buffer[:0]
 		l.taken = len(l.owed)
 		l.mu.Unlock()

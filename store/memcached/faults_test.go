@@ -1,0 +1,168 @@
+package memcached_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/testkit"
+	"stint/store/memcached"
+)
+
+var (
+	window = stint.MustLimit(stint.Spec{Requests: 5, Per: 24 * time.Hour})
+	bucket = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 5, Per: 24 * time.Hour})
+)
+
+// decide decides takes within a time.
+func decide(t *testing.T, s stint.Store, within time.Duration, takes ...stint.Take) ([]stint.Decision, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	call := stint.Call{Takes: takes}
+	err := s.Decide(ctx, &call)
+	return call.Results, err
+}
+
+// After an error that is not ErrUnknown nothing was charged. A frozen server makes a charge unknown; a
+// server that is away was never asked.
+func TestUnknown(t *testing.T) {
+	server := testkit.StartMemcached(t)
+	for _, limit := range []*stint.Limit{window, bucket} {
+		s := open(t, server)
+		take := stint.Take{Key: "k", Limit: limit, Cost: 1}
+		_, err := decide(t, s, 10*time.Second, take)
+		testkit.Must(t, err)
+		server.Freeze()
+		_, err = decide(t, s, 50*time.Millisecond, take)
+		if sent := limit == window; errors.Is(err, stint.ErrUnknown) != sent || !errors.Is(err, context.DeadlineExceeded) { // the bucket was only read
+			t.Errorf("%v, frozen: %v", limit.Algorithm(), err)
+		}
+		if problem, ok := errors.AsType[*memcached.Error](err); !ok || !strings.Contains(problem.Hint, "--store-timeout") {
+			t.Errorf("%v, frozen: %v", limit.Algorithm(), err)
+		}
+		server.Thaw()
+		left := map[*stint.Limit]int64{window: 3, bucket: 4}[limit]
+		if d, err := decide(t, s, 10*time.Second, stint.Take{Key: "k", Limit: limit}); err != nil || d[0].Remaining != left {
+			t.Errorf("%v, thawed: %+v, %v, want %d remaining", limit.Algorithm(), d, err, left)
+		}
+		server.Stop()
+		testkit.Until(t, "the loss of the connection is known", func() bool {
+			_, err = decide(t, s, time.Second, take)
+			return err != nil && !errors.Is(err, stint.ErrUnknown)
+		})
+		server.Restart()
+		if d, err := decide(t, s, 10*time.Second, take); err != nil || d[0].Remaining != 4 {
+			t.Errorf("%v, started again: %+v, %v", limit.Algorithm(), d, err)
+		}
+	}
+}
+
+// An answer that is lost on the way makes the charge of an item unknown too, and it is never sent again.
+func TestUnknownWrite(t *testing.T) {
+	server := testkit.StartMemcached(t)
+	proxy := testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Delay: 30 * time.Millisecond})
+	s, err := memcached.Open("memcached://"+proxy.Addr(), memcached.Options{Connections: 1})
+	testkit.Must(t, err)
+	t.Cleanup(s.Close)
+	_, err = decide(t, s, 10*time.Second, stint.Take{Key: "other", Limit: bucket, Cost: 1})
+	testkit.Must(t, err)
+	_, err = decide(t, s, 90*time.Millisecond, stint.Take{Key: "k", Limit: bucket, Cost: 1}) // 60 ms to read, 60 to write
+	if !errors.Is(err, stint.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	testkit.Until(t, "the write has arrived", func() bool {
+		d, err := decide(t, s, 10*time.Second, stint.Take{Key: "k", Limit: bucket})
+		return err == nil && d[0].Remaining == 4
+	})
+}
+
+// A value of somebody else fails only the takes of its key, and those that are decided as one with them.
+func TestUndecodable(t *testing.T) {
+	server := testkit.StartMemcached(t)
+	s := open(t, server)
+	now := stint.At(time.Now())
+	for _, limit := range []*stint.Limit{window, bucket} {
+		server.Do("set " + s.NameForTest(limit, "bad", now) + " 0 100 5\r\nhello")
+		bad, good := stint.Take{Key: "bad", Limit: limit, Cost: 1}, stint.Take{Key: "good", Limit: limit, Cost: 1}
+		apart := stint.Take{Key: "apart", Limit: limit, Cost: 1, Independent: true}
+		for n, takes := range [][]stint.Take{{bad}, {good, bad, apart}, {apart, good, bad}} {
+			results, err := decide(t, s, 10*time.Second, takes...)
+			corrupt, ok := errors.AsType[*stint.CorruptState](err)
+			if !ok || len(corrupt.Takes) != 1 || takes[corrupt.Takes[0]].Key != "bad" || errors.Is(err, stint.ErrUnknown) {
+				t.Fatalf("%v, call %d: %v", limit.Algorithm(), n, err)
+			}
+			for i := range takes {
+				if takes[i].Independent && (!results[i].Allowed || results[i].Remaining != int64(5-n)) {
+					t.Errorf("%v, call %d: the independent take: %+v", limit.Algorithm(), n, results[i])
+				}
+			}
+		}
+		if d, err := decide(t, s, 10*time.Second, stint.Take{Key: "good", Limit: limit}); err != nil || d[0].Remaining != 5 {
+			t.Errorf("%v: charged beside a key that cannot be read: %+v, %v", limit.Algorithm(), d, err)
+		}
+	}
+}
+
+// A server that is full refuses what does not fit, and the error says what to do.
+func TestFull(t *testing.T) {
+	server := testkit.StartMemcached(t, "-m", "2")
+	s := open(t, server)
+	for i := range 4000 {
+		server.Do("set filler" + strings.Repeat("x", i%8) + string(rune('a'+i%26)) + time.Duration(i).String() + " 0 0 1000\r\n" + strings.Repeat("x", 1000))
+	}
+	log := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 2000, Per: 24 * time.Hour})
+	var err error
+	for i := range 2000 {
+		_, err = decide(t, s, 10*time.Second, stint.Take{Key: "k", Limit: log, Cost: 1})
+		if i > 10 && err != nil {
+			break
+		}
+	}
+	problem, ok := errors.AsType[*memcached.Error](err)
+	if !ok || !strings.Contains(problem.Problem, "out of memory") || !strings.Contains(problem.Hint, "more memory") || errors.Is(err, stint.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+}
+
+// URLs and namespaces that cannot be meant are refused with a hint, and no error shows a password.
+func TestOpenRefuses(t *testing.T) {
+	for url, want := range map[string]string{
+		"memcached://":                       "without a host",
+		"memcached://a:port":                 "cannot be read",
+		"memcached://a/1":                    "with a path",
+		"memcached://:hunter2@a":             "without a user",
+		"memcached://u:hunter2@a?db=1":       `unknown parameter "db"`,
+		"memcached://u:hunter2@a?ca=x":       "not encrypted",
+		"memcacheds://a?ca=/none":            "no certificates",
+		"memcacheds://a?cert=/none":          "only one of cert and key",
+		"memcacheds://a?cert=/none&key=/no":  "cannot be used",
+		"memcached+unix://a/b":               "without its path",
+		"memcached://u:hunter2@a#x":          "cannot be read",
+		"memcachedx://a":                     "unknown kind",
+		"memcached://a?password_file=/a/b/c": "without a user",
+	} {
+		_, err := memcached.Open(url, memcached.Options{})
+		if fault, ok := errors.AsType[*memcached.ConfigError](err); !ok || !strings.Contains(fault.Problem, want) || fault.Hint == "" || strings.Contains(fault.Error()+fault.Hint, "hunter2") {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+	for _, namespace := range []string{"a b", "a:b", strings.Repeat("n", 65)} {
+		if _, err := memcached.Open("memcached://a", memcached.Options{Namespace: namespace}); err == nil {
+			t.Errorf("namespace %q is allowed", namespace)
+		}
+	}
+	list, err := memcached.Servers("memcached://u:hunter2@B:1, a?ca=")
+	if err != nil || len(list) != 2 || list[0].Name != "b:1" || list[1].Name != "a:11211" || list[1].URL != "memcached://u:hunter2@a?ca=" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := memcached.Servers("memcached://a,a:11211"); err == nil {
+		t.Error("a server is named twice")
+	}
+	if got := memcached.RedactURL("memcached://u:hunter2@a,b"); got != "memcached://a:11211,b:11211" {
+		t.Error(got)
+	}
+}
