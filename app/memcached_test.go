@@ -224,19 +224,20 @@ func TestMemcachedEvicts(t *testing.T) {
 // Rules that memcached cannot decide are refused at the start, and by a reload.
 func TestMemcachedRefuses(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	leased := strings.Replace(policies, "requests: 5", "requests: 5, coordination: leased", 1)
-	write(t, file, leased)
-	c := settings.Default()
-	c.Rules, c.Store = []string{file}, "memcached://127.0.0.1"
-	_, err := New(c)
-	if err == nil || !strings.Contains(err.Error(), "the store is memcached, which lends no units") {
-		t.Errorf("at the start: %v", err)
-	}
 	s := onMemcached(t, policies, testkit.StartMemcached(t).URL(), patient)
-	write(t, s.config.Rules[0], leased)
-	if err := s.Reload("test"); err == nil || !strings.Contains(err.Error(), "lends no units") {
-		t.Errorf("by a reload: %v", err)
+	for mode, why := range map[string]string{"leased": "lends no units", "eventual": "changes one key at a time"} {
+		refused := strings.Replace(policies, "requests: 5", "requests: 5, coordination: "+mode, 1)
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		write(t, file, refused)
+		c := settings.Default()
+		c.Rules, c.Store = []string{file}, "memcached://127.0.0.1"
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s, at the start: %v", mode, err)
+		}
+		write(t, s.config.Rules[0], refused)
+		if err := s.Reload("test"); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s, by a reload: %v", mode, err)
+		}
 	}
 	if body := s.check("login"); !strings.Contains(body, `"remaining":4`) {
 		t.Errorf("the old rules: %s", body)

@@ -26,6 +26,7 @@ const mostNotRun = 6
 
 // presupposed is what some pages presuppose.
 var presupposed = map[string]string{
+	"memcached.md":            "memcached -M -m 64 -u root -l 127.0.0.1",
 	"redis.md":                "redis-server --port 6379 --bind 127.0.0.1 --save '' --dir /tmp",
 	"coordination-operate.md": "ip address add 10.0.0.1/32 dev lo",
 }
@@ -119,7 +120,7 @@ func newPlace(t *testing.T, repository, stint, page string) *place {
 	}
 	stands, err := filepath.Abs("testdata/bin/stand-in")
 	testkit.Must(t, err)
-	for _, command := range []string{"stint", "go", "curl", "python3", "caddy", "redis-server", "grpcurl"} {
+	for _, command := range []string{"stint", "go", "curl", "python3", "caddy", "redis-server", "memcached", "grpcurl"} {
 		testkit.Must(t, os.Symlink(stands, filepath.Join(folder, "bin", command)))
 	}
 	testkit.Must(t, os.Symlink(filepath.Join(repository, "examples/rules/api.yaml"), filepath.Join(folder, "work/rules.yaml")))

@@ -93,6 +93,12 @@ func (c *Config) LoadRules() (*rule.Table, error) {
 	return table, nil
 }
 
+// memcachedLacks is why memcached cannot be the store of rules with a coordination.
+var memcachedLacks = map[rule.Coordination]string{
+	rule.Leased:   "lends no units to nodes",
+	rule.Eventual: "changes one key at a time, so a report of a node that was sent twice could count twice or not at all",
+}
+
 // checkStoreOf returns an error about rules that the store cannot decide.
 func (c *Config) checkStoreOf(table *rule.Table) error {
 	if !memcached.IsURL(c.Store) {
@@ -100,10 +106,10 @@ func (c *Config) checkStoreOf(table *rule.Table) error {
 	}
 	refused := &rule.Errors{Files: table.Files()}
 	for _, r := range table.Rules() {
-		if r.Coordination == rule.Leased {
+		if why := memcachedLacks[r.Coordination]; why != "" {
 			refused.List = append(refused.List, &rule.Error{
-				File: r.File, Line: r.Line, Problem: "coordination: leased, and the store is memcached, which lends no units to nodes",
-				Hint: "write coordination: strict or eventual, or use --store redis://HOST:PORT",
+				File: r.File, Line: r.Line, Problem: fmt.Sprintf("coordination: %v, and the store is memcached, which %s", r.Coordination, why),
+				Hint: "write coordination: strict or gossip, or use --store redis://HOST:PORT",
 			})
 		}
 	}
