@@ -225,18 +225,22 @@ func TestMemcachedEvicts(t *testing.T) {
 func TestMemcachedRefuses(t *testing.T) {
 	t.Parallel()
 	s := onMemcached(t, policies, testkit.StartMemcached(t).URL(), patient)
-	for mode, why := range map[string]string{"leased": "lends no units", "eventual": "changes one key at a time"} {
-		refused := strings.Replace(policies, "requests: 5", "requests: 5, coordination: "+mode, 1)
+	for words, why := range map[string]string{
+		"requests: 5, coordination: leased":        "lends no units",
+		"requests: 5, coordination: eventual":      "changes one key at a time",
+		"requests: 150000, algorithm: sliding_log": "have room for 140000",
+	} {
+		refused := strings.Replace(policies, "requests: 5", words, 1)
 		file := filepath.Join(t.TempDir(), "rules.yaml")
 		write(t, file, refused)
 		c := settings.Default()
 		c.Rules, c.Store = []string{file}, "memcached://127.0.0.1"
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s, at the start: %v", mode, err)
+			t.Errorf("%s, at the start: %v", words, err)
 		}
 		write(t, s.config.Rules[0], refused)
 		if err := s.Reload("test"); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s, by a reload: %v", mode, err)
+			t.Errorf("%s, by a reload: %v", words, err)
 		}
 	}
 	if body := s.check("login"); !strings.Contains(body, `"remaining":4`) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint"
 	"stint/internal/config"
 	"stint/internal/strictyaml"
 	"stint/internal/system"
@@ -99,6 +100,10 @@ var memcachedLacks = map[rule.Coordination]string{
 	rule.Eventual: "changes one key at a time, so a report of a node that was sent twice could count twice or not at all",
 }
 
+// mostLogged is the largest sliding_log that certainly fits into an item of memcached, of 1 MiB: an entry
+// has up to seven bytes.
+const mostLogged = 140_000
+
 // checkStoreOf returns an error about rules that the store cannot decide.
 func (c *Config) checkStoreOf(table *rule.Table) error {
 	if !memcached.IsURL(c.Store) {
@@ -106,6 +111,12 @@ func (c *Config) checkStoreOf(table *rule.Table) error {
 	}
 	refused := &rule.Errors{Files: table.Files()}
 	for _, r := range table.Rules() {
+		if spec := r.Stored.Spec(); spec.Algorithm == stint.SlidingLog && spec.Requests > mostLogged {
+			refused.List = append(refused.List, &rule.Error{
+				File: r.File, Line: r.Line, Problem: fmt.Sprintf("a sliding_log of %d requests, and the store is memcached, whose items have room for %d", spec.Requests, mostLogged),
+				Hint: "write algorithm: sliding_window, or use --store redis://HOST:PORT",
+			})
+		}
 		if why := memcachedLacks[r.Coordination]; why != "" {
 			refused.List = append(refused.List, &rule.Error{
 				File: r.File, Line: r.Line, Problem: fmt.Sprintf("coordination: %v, and the store is memcached, which %s", r.Coordination, why),

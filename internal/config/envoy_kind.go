@@ -16,7 +16,7 @@ var envoyWords = map[envoyKind][]string{
 	redisType:  {"single", "sentinel", "cluster"},
 	waitOnly:   {"wait"},
 	fileOnly:   {"file"},
-	redisOnly:  {"redis"},
+	backend:    {"redis", "memcache"},
 }
 
 // check returns the problem of a value; "" if there is none.
@@ -59,8 +59,6 @@ func (k envoyKind) refuse(value string, known []string) (problem, hint string) {
 	switch {
 	case k == fileOnly && strings.EqualFold(value, "GRPC_XDS_SOTW"):
 		return "rules over xDS are not built yet", "let rules come from files, and set CONFIG_TYPE to FILE"
-	case k == redisOnly && strings.EqualFold(value, "memcache"):
-		return "Memcached as a store is not built yet", "use Redis, or leave REDIS_URL unset to count in memory"
 	case k == waitOnly:
 		return fmt.Sprintf("unknown value %q; envoyproxy/ratelimit would not start with it either", value), "remove the variable"
 	}

@@ -42,18 +42,18 @@ const (
 	redisType
 	waitOnly
 	fileOnly
-	redisOnly
+	backend
 	secretKind
 )
 
 // Notes that several variables share.
 const (
-	noXDS       = "rules come from files; xDS is not built yet"
-	noMemcached = "Memcached as a store is not built yet"
-	noTracing   = "tracing is not built yet"
-	oneRedis    = "all limits count in the one store"
-	onePipe     = "one connection carries what all requests ask, so there is no pool and no window to tune"
-	noWait      = "the service starts without Redis and looks for it each second; until then rules are answered by on_store_failure"
+	noXDS     = "rules come from files; xDS is not built yet"
+	noLookUp  = "name the servers in MEMCACHE_HOST_PORT"
+	noTracing = "tracing is not built yet"
+	oneRedis  = "all limits count in the one store"
+	onePipe   = "one connection carries what all requests ask, so there is no pool and no window to tune"
+	noWait    = "the service starts without Redis and looks for it each second; until then rules are answered by on_store_failure"
 )
 
 // EnvoyVariables returns all variables, in the groups of envoyproxy/ratelimit. Callers must not
@@ -121,7 +121,7 @@ var envoyVariables = []EnvoyVariable{
 	{"LOCAL_CACHE_SIZE_IN_BYTES", "0", Ignored, "", "denied hits count, so each request asks Redis; in a domain with atomic: true refusals are remembered (remember-refusals)", numberKind},
 	{"NEAR_LIMIT_RATIO", "0.8", Used, "near-limit-ratio", "for the near_limit statistics", ratioKind},
 	{"CACHE_KEY_PREFIX", "", Used, "namespace", "prefix of every key; empty means stint, and other characters than letters, digits, dots, dashes and underscores become a hash", textKind},
-	{"BACKEND_TYPE", "redis", Used, "", "only redis is supported; memcache is refused, " + noMemcached, redisOnly},
+	{"BACKEND_TYPE", "redis", Used, "store", "redis or memcache", backend},
 	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "false", Ignored, "", "limits count as if it were false; with atomic: true in a rule file, a request that one limit denies is not charged to any", booleanKind},
 	{"LIMIT_RESPONSE_HEADERS_ENABLED", "false", Used, "rls-headers", "envoy if it is true, else none", booleanKind},
 	{"LIMIT_LIMIT_HEADER", "RateLimit-Limit", Used, "rls-header-limit", "the same", textKind},
@@ -166,15 +166,15 @@ var envoyVariables = []EnvoyVariable{
 	{"REDIS_PERSECOND_TIMEOUT", "10s", Ignored, "", oneRedis, durationKind},
 	{"REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", "WAIT", Ignored, "", oneRedis, waitOnly},
 
-	{"MEMCACHE_HOST_PORT", "", Ignored, "", noMemcached, textKind},
-	{"MEMCACHE_MAX_IDLE_CONNS", "2", Ignored, "", noMemcached, numberKind},
-	{"MEMCACHE_SRV", "", Ignored, "", noMemcached, textKind},
-	{"MEMCACHE_SRV_REFRESH", "0", Ignored, "", noMemcached, durationKind},
-	{"MEMCACHE_TLS", "false", Ignored, "", noMemcached, booleanKind},
-	{"MEMCACHE_TLS_CLIENT_CERT", "", Ignored, "", noMemcached, textKind},
-	{"MEMCACHE_TLS_CLIENT_KEY", "", Ignored, "", noMemcached, textKind},
-	{"MEMCACHE_TLS_CACERT", "", Ignored, "", noMemcached, textKind},
-	{"MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION", "false", Ignored, "", noMemcached, booleanKind},
+	{"MEMCACHE_HOST_PORT", "", Used, "store", "with BACKEND_TYPE=memcache", textKind},
+	{"MEMCACHE_MAX_IDLE_CONNS", "2", Needless, "", "four connections carry what all requests ask", numberKind},
+	{"MEMCACHE_SRV", "", Ignored, "", noLookUp, textKind},
+	{"MEMCACHE_SRV_REFRESH", "0", Ignored, "", noLookUp, durationKind},
+	{"MEMCACHE_TLS", "false", Used, "store", "memcacheds instead of memcached", booleanKind},
+	{"MEMCACHE_TLS_CLIENT_CERT", "", Used, "store", "cert=", textKind},
+	{"MEMCACHE_TLS_CLIENT_KEY", "", Used, "store", "key=", textKind},
+	{"MEMCACHE_TLS_CACERT", "", Used, "store", "ca=", textKind},
+	{"MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION", "false", Ignored, "", "the name in the certificate is always checked", booleanKind},
 
 	{"TRACING_ENABLED", "false", Ignored, "", noTracing, booleanKind},
 	{"TRACING_SERVICE_NAME", "RateLimit", Ignored, "", noTracing, textKind},

@@ -7,11 +7,15 @@ import (
 	"strings"
 )
 
-// store makes one URL from the variables for Redis. If none is set, counts stay in memory, because
+// store makes one URL from the variables for Redis, or for memcached. If none is set, counts stay in memory, because
 // there is no Redis proxy of Lyft on this machine.
 func (r *envoyReader) store() {
 	if prefix := r.get("CACHE_KEY_PREFIX"); prefix != "" {
 		r.set("namespace", namespace(prefix), "CACHE_KEY_PREFIX")
+	}
+	if strings.EqualFold(r.get("BACKEND_TYPE"), "memcache") {
+		r.memcached()
+		return
 	}
 	address, given := r.given["REDIS_URL"]
 	if !given || r.faulty["REDIS_TYPE"] || r.faulty["REDIS_SOCKET_TYPE"] {
@@ -25,7 +29,10 @@ func (r *envoyReader) store() {
 	query := url.Values{}
 	if r.is("REDIS_TLS") {
 		u.Scheme = "rediss"
-		r.certificates(query)
+		r.certificates(query, "REDIS")
+		if r.is("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") {
+			query.Set("verify", "chain")
+		}
 	}
 	switch kind := strings.ToLower(r.get("REDIS_TYPE")); {
 	case kind == "sentinel":
@@ -58,6 +65,22 @@ func (r *envoyReader) store() {
 	r.set("store", u.String(), "REDIS_URL")
 }
 
+// memcached makes one URL from the variables for memcached.
+func (r *envoyReader) memcached() {
+	u := url.URL{Scheme: "memcached", Host: r.get("MEMCACHE_HOST_PORT")}
+	if u.Host == "" {
+		r.fault("MEMCACHE_HOST_PORT", "BACKEND_TYPE is memcache and this is not set", "name the servers: HOST:PORT,HOST:PORT")
+		return
+	}
+	query := url.Values{}
+	if r.is("MEMCACHE_TLS") {
+		u.Scheme = "memcacheds"
+		r.certificates(query, "MEMCACHE")
+	}
+	u.RawQuery = query.Encode()
+	r.set("store", u.String(), "MEMCACHE_HOST_PORT")
+}
+
 // A namespace has at most maxNamespace bytes. With a hash, shortened bytes remain for the name.
 const maxNamespace, shortened = 64, 48
 
@@ -78,17 +101,12 @@ func namespace(prefix string) string {
 	return plain[:min(len(plain), shortened)] + "." + hex.EncodeToString(sum[:6])
 }
 
-// certificates adds the files for TLS connections to Redis to the query.
-func (r *envoyReader) certificates(query url.Values) {
-	for name, variable := range map[string]string{
-		"ca": "REDIS_TLS_CACERT", "cert": "REDIS_TLS_CLIENT_CERT", "key": "REDIS_TLS_CLIENT_KEY",
-	} {
-		if path := r.get(variable); path != "" {
+// certificates adds the files for TLS connections to a kind of server to the query.
+func (r *envoyReader) certificates(query url.Values, kind string) {
+	for name, variable := range map[string]string{"ca": "_TLS_CACERT", "cert": "_TLS_CLIENT_CERT", "key": "_TLS_CLIENT_KEY"} {
+		if path := r.get(kind + variable); path != "" {
 			query.Set(name, path)
 		}
-	}
-	if r.is("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") {
-		query.Set("verify", "chain")
 	}
 }
 

@@ -114,6 +114,9 @@ func TestRead(t *testing.T) {
 		{"REDIS_TYPE=CLUSTER REDIS_URL=a:1,b:2 REDIS_TLS=true REDIS_TLS_CACERT=/ca", "store", "rediss+cluster://a:1,b:2?ca=%2Fca"},
 		{"REDIS_SOCKET_TYPE=tcp REDIS_URL=a:1 REDIS_TLS=true REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true REDIS_TLS_CLIENT_CERT=/c REDIS_TLS_CLIENT_KEY=/k", "store", "rediss://a:1?cert=%2Fc&key=%2Fk&verify=chain"},
 		{"REDIS_URL=rediss://u:p@h:1/2", "store", "rediss://u:p@h:1/2"},
+		{"MEMCACHE_HOST_PORT=a:1", "store", "-"},
+		{"BACKEND_TYPE=memcache MEMCACHE_HOST_PORT=a:1,b:2 REDIS_URL=/run/redis.sock", "store", "memcached://a:1,b:2"},
+		{"BACKEND_TYPE=memcache MEMCACHE_HOST_PORT=a:1 MEMCACHE_TLS=true MEMCACHE_TLS_CACERT=/ca", "store", "memcacheds://a:1?ca=%2Fca"},
 	} {
 		values := settings(t, EnvoyOptions{}, strings.Fields(test.environ)...)
 		if got, given := values[test.setting]; given != (test.want != "-") || given && got != test.want {
@@ -134,7 +137,8 @@ func TestFaults(t *testing.T) {
 		{"REDIS_POOL_SIZE=many", `REDIS_POOL_SIZE: "many" is not a whole number`},
 		{"GRPC_MAX_CONNECTION_AGE=1", `GRPC_MAX_CONNECTION_AGE: "1" is not a time such as 150us, 10s or 24h`},
 		{"CONFIG_TYPE=GRPC_XDS_SOTW", `CONFIG_TYPE: rules over xDS are not built yet`},
-		{"BACKEND_TYPE=memcache", `BACKEND_TYPE: Memcached as a store is not built yet`},
+		{"BACKEND_TYPE=etcd", `BACKEND_TYPE: unknown value "etcd"`},
+		{"BACKEND_TYPE=memcache", `MEMCACHE_HOST_PORT: BACKEND_TYPE is memcache and this is not set`},
 		{"REDIS_POOL_ON_EMPTY_BEHAVIOR=CREATE", `REDIS_POOL_ON_EMPTY_BEHAVIOR: unknown value "CREATE"; envoyproxy/ratelimit would not start with it either`},
 		{"REDIS_TYPE=ring REDIS_URL=a", `REDIS_TYPE: unknown value "ring"`},
 		{"REDIS_URL=a:1", "REDIS_URL: REDIS_SOCKET_TYPE is unix, and this is not the path of a socket"},

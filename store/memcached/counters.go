@@ -102,7 +102,7 @@ func (s *Store) count(ctx context.Context, q *query) (stint.Decision, error) {
 	}
 	if err := g.read(replies, added); err != nil {
 		if added > 0 && replies[last].Status == meta.Value {
-			s.client.Post(place(q.key), meta.Increase(g.counters[last].name, -added, meta.TTL(g.life, time.Now()))) // memcached's counters wrap
+			s.client.Post(place(q.key), meta.Add(g.counters[last].name, -added)) // also undoes a wrap
 		}
 		return stint.Decision{}, err
 	}

@@ -53,6 +53,14 @@ func rejected(doing, problem string) error {
 	return e
 }
 
+// tooLarge returns the error about a state that does not fit into an item. Nothing was charged.
+func tooLarge(name string, size int) error {
+	return &Error{
+		Doing: "decide", Problem: fmt.Sprintf("the state of %s has %d bytes, more than an item of memcached", name, size),
+		Hint: "use sliding_window, which needs no entry for each request, or Redis",
+	}
+}
+
 // notNumber reports whether memcached refused to count because the value is no number.
 func notNumber(problem string) bool { return strings.Contains(problem, "non-numeric") }
 

@@ -9,7 +9,9 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/internal/transaction"
 	"stint/store/memcached"
+	"stint/store/memcached/meta"
 )
 
 var (
@@ -125,6 +127,47 @@ func TestFull(t *testing.T) {
 	problem, ok := errors.AsType[*memcached.Error](err)
 	if !ok || !strings.Contains(problem.Problem, "out of memory") || !strings.Contains(problem.Hint, "more memory") || errors.Is(err, stint.ErrUnknown) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A state that would not fit into an item is an error before it is sent: the server would forget the old
+// one.
+func TestTooLarge(t *testing.T) {
+	server := testkit.StartMemcached(t)
+	s := open(t, server)
+	log := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 1 << 20, Per: stint.MaxPer})
+	spec := log.Spec()
+	value := transaction.AppendSpec([]byte{1}, &spec)
+	var st stint.State
+	at := stint.At(time.Now().Add(-5 * 24 * time.Hour))
+	for size := len(value) + 16; size+4 <= 1<<20-1024; size += 4 { // an entry after a second has four bytes
+		at += 1_000_000
+		log.Take(&st, at, 1)
+	}
+	value, err := st.AppendBinary(value)
+	testkit.Must(t, err)
+	c := meta.New(meta.Options{Network: "tcp", Address: server.Addr})
+	t.Cleanup(c.Close)
+	replies, err := c.Do(t.Context(), 0, meta.Set(s.NameForTest(log, "k", at), value, 0, 0))
+	if err != nil || replies[0].Status != meta.Done {
+		t.Fatalf("%d bytes: %+v, %v", len(value), replies, err)
+	}
+	used := int64(-1)
+	for range 10 {
+		at += 1_000_000
+		call := stint.Call{At: at, Takes: []stint.Take{{Key: "k", Limit: log, Cost: 1}}}
+		if err = s.Decide(t.Context(), &call); err != nil {
+			break
+		}
+		used = call.Results[0].Limit - call.Results[0].Remaining
+	}
+	if problem, ok := errors.AsType[*memcached.Error](err); !ok || !strings.Contains(problem.Problem, "more than an item") || errors.Is(err, stint.ErrUnknown) {
+		t.Fatalf("with %d used: %v", used, err)
+	}
+	look := stint.Call{At: at, Takes: []stint.Take{{Key: "k", Limit: log}}}
+	testkit.Must(t, s.Decide(t.Context(), &look))
+	if d := look.Results[0]; d.Limit-d.Remaining < 200_000 {
+		t.Errorf("the old state is gone: %+v", d)
 	}
 }
 

@@ -240,6 +240,10 @@ func backOff(ctx context.Context, tries int) {
 	}
 }
 
+// maxItem is the longest value that is sent: memcached's items have at most 1 MiB, and when it refuses a
+// longer one it forgets the old.
+const maxItem = 1<<20 - 1024
+
 // decideOnce decides calls on the known item, or on the one that it reads, and writes the result.
 func (s *Store) decideOnce(ctx context.Context, name string, group []*waiter, known *item) (*item, error) {
 	read := known == nil
@@ -269,6 +273,10 @@ func (s *Store) decideOnce(ctx context.Context, name string, group []*waiter, kn
 			return nil, errConflict
 		}
 		return known, nil
+	}
+	if len(next.text) > maxItem {
+		s.mark(group, false)
+		return nil, tooLarge(name, len(next.text))
 	}
 	write := meta.Set(name, next.text, meta.TTL(life, time.Now()), known.cas)
 	if next.text == nil {

@@ -52,6 +52,11 @@ func Decrease(key string, delta uint64) Command {
 	return Command{text: strconv.AppendUint(append(line("ma", key, " v MD"), " D"...), delta, 10)}
 }
 
+// Add adds delta to the counter of a key, which wraps at 2^64. It does not make a counter.
+func Add(key string, delta uint64) Command {
+	return Command{text: strconv.AppendUint(append(line("ma", key, " v"), " D"...), delta, 10)}
+}
+
 // Set writes a value under a key, with a time to live (see TTL), if the version of the key is still
 // cas. A cas of 0 writes it only if there is no such key.
 func Set(key string, value []byte, ttl int64, cas uint64) Command {
