@@ -151,30 +151,7 @@ func TestMemcachedFrozenAndSlow(t *testing.T) {
 // counted, and limits begin unused.
 func TestMemcachedKilledAndEmpty(t *testing.T) {
 	t.Parallel()
-	server := testkit.StartMemcached(t)
-	s := outage(t, server.URL(), 250*time.Millisecond)
-	for range 10 {
-		s.check("free")
-	}
-	l := drive(s, 8, 5*time.Millisecond, "free", "login")
-	pass(halved(500 * time.Millisecond))
-	server.Stop()
-	pass(halved(2 * time.Second))
-	from := time.Since(l.began)
-	server.Restart()
-	back := s.normal("free", "login")
-	if body := s.decided("free"); !strings.Contains(body, `"remaining":999999`) {
-		t.Errorf("not from the beginning: %s", body)
-	}
-	degraded := 0
-	for _, one := range l.end() {
-		if one.Degraded && one.at < from {
-			degraded++
-		}
-	}
-	if degraded == 0 || back > slack*2*time.Second {
-		t.Errorf("%d requests were answered without a store; back after %v", degraded, back)
-	}
+	s := killedAndEmpty(t, testkit.StartMemcached(t))
 	s.log.await(t, 0, "level=WARN", "the store may have lost counts", "docs/memcached.md")
 	if s.metric("stint_store_lost_total") == 0 {
 		t.Error("no metric counts the loss")

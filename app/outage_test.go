@@ -197,11 +197,21 @@ func TestFrozenUnderLoad(t *testing.T) {
 	}
 }
 
-// Redis is killed under load and comes back empty: all requests are answered meanwhile, and two
-// seconds after it answers again everything is as before, with counts from zero.
+// TestKilledAndEmpty kills Redis.
 func TestKilledAndEmpty(t *testing.T) {
 	t.Parallel()
-	server := testkit.StartRedis(t)
+	killedAndEmpty(t, testkit.StartRedis(t))
+}
+
+// killedAndEmpty kills a server under load and starts it again, empty: all requests are answered
+// meanwhile, and two seconds after it answers again everything is as before, with counts from zero.
+func killedAndEmpty(t *testing.T, server interface {
+	URL() string
+	Stop()
+	Restart()
+},
+) *service {
+	t.Helper()
 	s := outage(t, server.URL(), 250*time.Millisecond)
 	for range 10 {
 		s.check("free")
@@ -226,6 +236,7 @@ func TestKilledAndEmpty(t *testing.T) {
 	if degraded == 0 || back > slack*2*time.Second {
 		t.Errorf("%d requests were answered without a store; back after %v", degraded, back)
 	}
+	return s
 }
 
 // A Redis that loses its scripts again and again costs no decision.
