@@ -147,6 +147,49 @@ func TestMemcachedFrozenAndSlow(t *testing.T) {
 	}
 }
 
+// Frozen under load, memcached costs nobody more than a frozen Redis does.
+func TestMemcachedFrozenUnderLoad(t *testing.T) { frozenUnderLoad(t, testkit.StartMemcached(t)) }
+
+// Restarts of memcached, one after another, never leave a service without it.
+func TestMemcachedRestarts(t *testing.T) {
+	t.Parallel()
+	server := testkit.StartMemcached(t)
+	s := outage(t, server.URL(), 250*time.Millisecond)
+	l := drive(s, 4, 5*time.Millisecond, "free", "part")
+	for range 20 {
+		server.Restart()
+		if back := s.normal("free", "part"); back > slack*5*time.Second {
+			t.Errorf("back after %v", back)
+		}
+	}
+	l.end()
+}
+
+// A memcached that does not accept the password fails calls: rules follow their policies, and the log
+// says what to do.
+func TestMemcachedRejects(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "users")
+	testkit.Must(t, os.WriteFile(users, []byte("stint:right\n"), 0o600))
+	secured := testkit.StartMemcached(t, "-Y", users)
+	for url, hint := range map[string]string{
+		"memcached://stint:wrong@" + secured.Addr: "the password of the URL",
+		"memcached://" + secured.Addr:             "write a user and a password",
+	} {
+		s := onMemcached(t, policies, url, patient)
+		for i, want := range map[string]string{"free": "true", "login": "false"} {
+			testkit.Until(t, url+": "+i+" follows its policy", func() bool {
+				body := s.check(i)
+				return strings.Contains(body, `"degraded":true`) && strings.Contains(body, `"allowed":`+want)
+			})
+		}
+		s.log.await(t, 0, "level=ERROR", hint)
+		if strings.Contains(s.log.String(), "wrong@") {
+			t.Error("the log has the password")
+		}
+	}
+}
+
 // Killed under load and started again empty, memcached costs no answer: what it loses is logged and
 // counted, and limits begin unused.
 func TestMemcachedKilledAndEmpty(t *testing.T) {

@@ -139,11 +139,19 @@ func outage(t *testing.T, url string, timeout time.Duration) *service {
 	return start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, timeout })
 }
 
-// Redis freezes under load: from the first second on 99 of 100 requests take less than 25 ms,
-// nothing piles up, login stays denied, and two seconds after Redis goes on everything is as
-// before.
-func TestFrozenUnderLoad(t *testing.T) {
-	server := testkit.StartRedis(t)
+// TestFrozenUnderLoad freezes Redis.
+func TestFrozenUnderLoad(t *testing.T) { frozenUnderLoad(t, testkit.StartRedis(t)) }
+
+// frozenUnderLoad freezes a server under load: from the first second on 99 of 100 requests take less
+// than 25 ms, nothing piles up, login stays denied, and two seconds after the server goes on everything
+// is as before.
+func frozenUnderLoad(t *testing.T, server interface {
+	URL() string
+	Freeze()
+	Thaw()
+},
+) {
+	t.Helper()
 	timeout := 10 * time.Millisecond
 	if testkit.Race {
 		timeout *= 10 // with the race detector even a working store often needs this long

@@ -47,7 +47,10 @@ func explain(doing string, err error, charges bool) error {
 // rejected returns the error about a command that the server refused.
 func rejected(doing, problem string) error {
 	e := &Error{Doing: doing, Problem: "the server answers " + problem, Hint: "use memcached 1.6.18 or later, and its text protocol"}
-	if strings.HasPrefix(problem, "SERVER_ERROR out of memory") {
+	switch {
+	case strings.Contains(problem, "unauthenticated"):
+		e.Hint = "write a user and a password of memcached's file of -Y into the URL: memcached://USER:PASSWORD@HOST:PORT"
+	case strings.HasPrefix(problem, "SERVER_ERROR out of memory"):
 		e.Hint = "give memcached more memory (-m): with -M it refuses what does not fit"
 	}
 	return e
