@@ -164,6 +164,12 @@ func TestTooLarge(t *testing.T) {
 	if problem, ok := errors.AsType[*memcached.Error](err); !ok || !strings.Contains(problem.Problem, "more than an item") || errors.Is(err, stint.ErrUnknown) {
 		t.Fatalf("with %d used: %v", used, err)
 	}
+	tooLarge, other := stint.Take{Key: "k", Limit: log, Cost: 1, Independent: true}, stint.Take{Key: "other", Limit: window, Cost: 1, Independent: true}
+	for i, takes := range [][]stint.Take{{tooLarge, other}, {other, tooLarge}} { // what was charged before an error makes it unknown
+		if err := s.Decide(t.Context(), &stint.Call{At: at, Takes: takes}); err == nil || errors.Is(err, stint.ErrUnknown) != (i == 1) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
 	look := stint.Call{At: at, Takes: []stint.Take{{Key: "k", Limit: log}}}
 	testkit.Must(t, s.Decide(t.Context(), &look))
 	if d := look.Results[0]; d.Limit-d.Remaining < 200_000 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"time"
 
@@ -164,6 +165,7 @@ func (s *Store) serve(name string, k *queue) {
 		for _, w := range group {
 			close(w.done)
 		}
+		runtime.Gosched() // those who have just got their answers call again: decide them on the known item
 	}
 }
 
