@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/app/settings"
+	"stint/cmd/stint/bench"
 	"stint/cmd/stint/cli"
 	"stint/replay"
 	"stint/replay/accesslog"
@@ -24,7 +25,7 @@ func report(w io.Writer, err error) int {
 		return exitOK
 	}
 	switch {
-	case errors.Is(err, errThreshold):
+	case errors.Is(err, errThreshold) || errors.Is(err, bench.ErrExceeded):
 		return exitThreshold // already printed
 	case errors.Is(err, cli.ErrInterrupted):
 		return exitInterrupted // already printed

@@ -30,7 +30,7 @@ func printHelp(w io.Writer) {
 		fmt.Fprintf(w, column, strings.TrimSpace("stint "+c.Name+" "+c.Args), c.Summary)
 	}
 	fmt.Fprintf(w, column, "stint help COMMAND", "explain a command and its flags")
-	fmt.Fprint(w, "\nExit status: 0 success, 1 an error or a fault was found, 2 wrong usage,\n99 a threshold was met (--fail-if, --fail-on), 130 interrupted.\n")
+	fmt.Fprint(w, "\nExit status: 0 success, 1 an error or a fault was found, 2 wrong usage,\n99 a threshold was met (--fail-if, --fail-on) or a limit exceeded (bench load), 130 interrupted.\n")
 }
 
 func printCommandHelp(w io.Writer, c cli.Command) {

@@ -4,7 +4,7 @@
 //	stint check     check rule files and run their tests
 //	stint replay    show what a limit would have done to an access log
 //	stint plan      show whom a change of rules would newly deny or free
-//	stint bench     measure decisions on this machine
+//	stint bench     measure decisions, and put load on a service
 //	stint inspect   show how much a key has used
 //	stint why       explain what a client would get, and what would change it
 //	stint top       show live which rules deny, and whom
@@ -28,7 +28,7 @@
 // replace that of envoyproxy/ratelimit.
 //
 // Its exit status is 0 after success, 1 if an input was refused or could not be used, 2 after wrong
-// usage, 99 if a threshold (--fail-if, --fail-on) was met, and 130 after an interrupt; serve then
+// usage, 99 if a threshold (--fail-if, --fail-on) was met or a limit of bench load was exceeded, and 130 after an interrupt; serve then
 // ends with 0. Each error is one line with the place and the problem, followed by a line that
 // begins with "hint:" and proposes what to do.
 package main
@@ -40,6 +40,7 @@ import (
 	"os/signal"
 	"path/filepath"
 
+	"stint/cmd/stint/bench"
 	"stint/cmd/stint/cli"
 	"stint/internal/strictyaml"
 )
@@ -56,7 +57,7 @@ const (
 func main() {
 	s := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	args := arguments(os.Args)
-	if len(args) == 0 || args[0] != "serve" && args[0] != "top" { // serve drains after an interrupt, top prints its last screen
+	if !interruptible(args) {
 		interrupted := make(chan os.Signal, 1)
 		signal.Notify(interrupted, os.Interrupt)
 		go func() {
@@ -65,6 +66,12 @@ func main() {
 		}()
 	}
 	os.Exit(run(context.Background(), s, args))
+}
+
+// interruptible reports whether a command does more after an interrupt than end: serve drains, top prints its last screen, and
+// bench load what it has measured.
+func interruptible(args []string) bool {
+	return len(args) > 0 && (args[0] == "serve" || args[0] == "top") || len(args) > 1 && args[0] == "bench" && args[1] == "load"
 }
 
 // envoyName is the name of the program in deployments of envoyproxy/ratelimit, which start it
@@ -82,7 +89,7 @@ func arguments(args []string) []string {
 
 // commands returns the commands in the order in which help lists them.
 func commands() []cli.Command {
-	all := []cli.Command{serveCommand(), checkCommand(), replayCommand(), planCommand(), benchCommand()}
+	all := []cli.Command{serveCommand(), checkCommand(), replayCommand(), planCommand(), bench.Command()}
 	return append(append(all, cli.AdminCommands()...), tokenCommand(), versionCommand())
 }
 

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // The scripts run the command line as users type it. Beside the commands of testscript there are
 //
-//	serve [NAME=VALUE...] [FLAG...]   start stint serve on free ports; sets $HTTP, $GRPC and $ADMIN
+//	serve [NAME=VALUE...] [FLAG...]   start stint serve on free ports; sets $HTTP, $GRPC and $ADMIN, and $HTTP_ADDRESS and so on
 //	log PATTERN                       wait for a new line of its log
 //	logged PATTERN                    check for a log line that came before
 //	signal HUP|TERM|INT|KILL          send it a signal
@@ -97,6 +97,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	for range strings.Count(strings.Join(flags, " ")+" ", ":0 ") {
 		found := address.FindStringSubmatch(s.await(ts, address))
 		ts.Setenv(strings.ToUpper(found[1]), "http://"+found[2])
+		ts.Setenv(strings.ToUpper(found[1])+"_ADDRESS", found[2])
 	}
 }
 

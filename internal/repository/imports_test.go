@@ -119,6 +119,16 @@ var layers = []layer{
 		"a command over the admin API asks a service; alone it can only verify a file of records",
 	},
 	{
+		[]string{"loadtest"},
+		[]string{".", "internal/..."},
+		"a load is sent and judged without knowing what answers",
+	},
+	{
+		[]string{"cmd/stint/bench"},
+		[]string{".", "cmd/stint/cli", "loadtest", "replay", "store/memory", "internal/..."},
+		"a measurement asks a store, or a service from outside",
+	},
+	{
 		[]string{"cmd/stint/view"},
 		[]string{"internal/..."},
 		"what is drawn is read from the admin API, as any other program would",

@@ -1,17 +1,12 @@
-package main
+package bench
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"net/url"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,31 +15,13 @@ import (
 	"stint/cmd/stint/cli"
 	"stint/internal/text"
 	"stint/internal/web"
+	"stint/loadtest"
 	"stint/replay"
 	"stint/store/memory"
 )
 
-const benchText = `Measures decisions on this machine, by default of a store in the memory of this process.
-With --url it sends POST /v1/check to a running service, with the limit in each request. The
-service must run on this machine, because bench sends as fast as it can. Few keys are used
-often and many rarely (Zipf 1.1).
-
-  stint bench
-  stint bench --url http://127.0.0.1:8080 --workers 16`
-
-func benchCommand() cli.Command {
-	return cli.Command{
-		Name:    "bench",
-		Args:    "[flags]",
-		Summary: "measure decisions on this machine",
-		Text:    benchText,
-		Run:     runBench,
-		Flags:   func() string { return new(benchOptions).flagSet().FlagUsagesWrapped(cli.HelpWidth) },
-	}
-}
-
-// benchOptions are the flags of bench.
-type benchOptions struct {
+// decideOptions are the flags of bench decide.
+type decideOptions struct {
 	url       string
 	duration  time.Duration
 	count     uint64
@@ -55,15 +32,17 @@ type benchOptions struct {
 	burst     uint32
 }
 
-// Bounds of a bench.
+// Bounds of bench decide.
 const (
 	maxBenchTime    = 10 * time.Minute
 	maxBenchWorkers = 1024
 	maxBenchKeys    = 10_000_000
+
+	decideTimeout = 5 * time.Second // of a request to a service
 )
 
-func (o *benchOptions) flagSet() *pflag.FlagSet {
-	flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+func (o *decideOptions) flagSet() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("bench decide", pflag.ContinueOnError)
 	flags.SortFlags = false
 	flags.StringVar(&o.url, "url", "", "`URL` of a service on this machine, for example http://127.0.0.1:8080")
 	flags.DurationVar(&o.duration, "duration", 3*time.Second, "duration, a `TIME` of at most 10m")
@@ -76,8 +55,8 @@ func (o *benchOptions) flagSet() *pflag.FlagSet {
 	return flags
 }
 
-// check returns an error for values that bench does not support.
-func (o *benchOptions) check(flags *pflag.FlagSet) error {
+// check returns an error for values that bench decide does not support.
+func (o *decideOptions) check(flags *pflag.FlagSet) error {
 	between := func(flag string, n, most int) error {
 		if n < 1 || n > most {
 			return cli.Usage(fmt.Sprintf("--%s: %d is not between 1 and %d", flag, n, most), "see stint help bench")
@@ -85,7 +64,7 @@ func (o *benchOptions) check(flags *pflag.FlagSet) error {
 		return nil
 	}
 	if flags.NArg() > 0 {
-		return cli.Usage("bench takes flags only, not "+flags.Arg(0), "see stint help bench")
+		return cli.Usage("bench decide takes flags only, not "+flags.Arg(0), "see stint help bench")
 	}
 	if o.duration <= 0 || o.duration > maxBenchTime {
 		return cli.Usage(fmt.Sprintf("--duration: %v is not between 0 and %v", o.duration, maxBenchTime), "write a time such as 5s")
@@ -93,8 +72,8 @@ func (o *benchOptions) check(flags *pflag.FlagSet) error {
 	return errors.Join(between("workers", o.workers, maxBenchWorkers), between("keys", o.keys, maxBenchKeys))
 }
 
-func runBench(ctx context.Context, s cli.Streams, args []string) error {
-	var o benchOptions
+func runDecide(ctx context.Context, s cli.Streams, args []string) error {
+	var o decideOptions
 	flags := o.flagSet()
 	if err := cli.Parse(flags, args); err != nil {
 		return err
@@ -117,12 +96,12 @@ func runBench(ctx context.Context, s cli.Streams, args []string) error {
 	return nil
 }
 
-func (o *benchOptions) plan(every uint64) measurePlan {
+func (o *decideOptions) plan(every uint64) measurePlan {
 	return measurePlan{Workers: o.workers, Keys: o.keys, For: o.duration, Count: o.count, Every: every}
 }
 
 // memory measures a store in this process.
-func (o *benchOptions) memory(ctx context.Context, w io.Writer, limit *stint.Limit) {
+func (o *decideOptions) memory(ctx context.Context, w io.Writer, limit *stint.Limit) {
 	store := memory.New(memory.Options{})
 	keys := make([]stint.Key, o.keys)
 	for i := range keys {
@@ -139,18 +118,21 @@ func (o *benchOptions) memory(ctx context.Context, w io.Writer, limit *stint.Lim
 }
 
 // service measures a running service.
-func (o *benchOptions) service(ctx context.Context, w io.Writer, limit *stint.Limit) error {
-	to, err := loopbackURL(o.url)
+func (o *decideOptions) service(ctx context.Context, w io.Writer, limit *stint.Limit) error {
+	to, err := decideURL(o.url)
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: o.workers, DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	target := loadtest.NewLimitCheck(to, limit, loadtest.Options{Prefix: "bench/user="})
+	defer target.Close() //nolint:errcheck // all answers have been read
+	caller := target.Caller()
 	total := measureRun(ctx, o.plan(1), func(ctx context.Context, key int) (bool, error) {
-		return ask(ctx, client, to, question(key, limit))
+		ctx, cancel := context.WithTimeout(ctx, decideTimeout)
+		defer cancel()
+		answer, err := caller.Ask(ctx, key, 1)
+		return answer.Allowed, err
 	})
-	fmt.Fprintf(w, "%s, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
+	fmt.Fprintf(w, "%s/v1/check, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
 	total.Print(w)
 	if n, err := total.Failed(); err != nil {
 		return cli.Refuse(fmt.Sprintf("%d requests failed, for example: %v", n, err), "is stint serve running there?")
@@ -158,13 +140,13 @@ func (o *benchOptions) service(ctx context.Context, w io.Writer, limit *stint.Li
 	return nil
 }
 
-func (o *benchOptions) what(limit *stint.Limit) string {
+func (o *decideOptions) what(limit *stint.Limit) string {
 	spec := limit.Spec()
 	return fmt.Sprintf("%s %d per %v", spec.Algorithm, spec.Requests, spec.Per)
 }
 
-// loopbackURL returns the URL to call, and an error unless it is on this machine.
-func loopbackURL(text string) (string, error) {
+// decideURL returns the service to call, and an error unless it is on this machine.
+func decideURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
 		return "", cli.Usage(fmt.Sprintf("--url: %q is not an address of a service", text), "write http://127.0.0.1:8080")
@@ -172,45 +154,7 @@ func loopbackURL(text string) (string, error) {
 	if !web.Loopback(u.Hostname()) {
 		return "", cli.Usage(
 			fmt.Sprintf("--url: %s is not this machine", u.Hostname()),
-			"bench sends as fast as it can, so only to 127.0.0.1, ::1 or localhost")
+			"bench decide sends as fast as it can, so only to 127.0.0.1, ::1 or localhost")
 	}
-	port := u.Port()
-	if port == "" {
-		port = "80"
-	}
-	return "http://" + net.JoinHostPort(u.Hostname(), port) + "/v1/check", nil
-}
-
-// question returns the body of a check of one key.
-func question(key int, limit *stint.Limit) []byte {
-	spec := limit.Spec()
-	text := fmt.Sprintf(`{"key":"bench/user=%d","limit":{"algorithm":"%s","requests":%d,"per":"%v"`, key, spec.Algorithm, spec.Requests, spec.Per)
-	if spec.Burst > 0 {
-		text += fmt.Sprintf(`,"burst":%d`, spec.Burst)
-	}
-	return []byte(text + "}}")
-}
-
-// ask sends one check.
-func ask(ctx context.Context, client *http.Client, to string, body []byte) (bool, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-	if err != nil {
-		return false, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		return false, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return false, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return false, fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(data)))
-	}
-	var answer struct{ Allowed bool }
-	err = json.Unmarshal(data, &answer)
-	return answer.Allowed, err
+	return "http://" + u.Host, nil
 }
