@@ -77,6 +77,7 @@ var decoders = map[string]string{
 	"store/memcached/meta/link.go":       "answers of the memcached that the operator names, each bounded by its own length",
 	"internal/transaction/spec.go":       "what programs of ours wrote: a snapshot, or an item of memcached",
 	"loadtest/http.go":                   "at most 1 MiB of the service that the user measures",
+	"loadtest/resp.go":                   "at most 1 MiB of the service that the user measures",
 	"cmd/stint/cli/admin.go":             "at most 64 MiB of a service that the user names",
 	"cmd/stint/cli/show.go":              "at most 64 MiB of a service that the user names",
 	"cmd/stint/cli/audit.go":             "at most 64 MiB of a service that the user names",
@@ -117,7 +118,7 @@ func unlistedDecoders(t *tree, list map[string]string) (faults []string) {
 	seen := map[string]bool{}
 	tests := map[string]bool{}
 	for _, p := range t.pkgs {
-		helper := p.module != "." || named(p) || below(p.dir, "docs") || below(p.dir, "internal/testkit") || below(p.dir, "store/storetest")
+		helper := p.module != "." || forTesting(p) || below(p.dir, "docs") || below(p.dir, "internal/testkit") || below(p.dir, "store/storetest")
 		for _, f := range p.files {
 			for _, d := range f.ast.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Name.Name == frugalTest {

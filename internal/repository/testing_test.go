@@ -65,15 +65,15 @@ func loudSkips(t *tree) []fault {
 func eachTest(t *tree, do func(*file)) {
 	for _, p := range t.pkgs {
 		for _, f := range p.files {
-			if f.test || named(p) || below(p.dir, "internal/testkit") {
+			if f.test || forTesting(p) || below(p.dir, "internal/testkit") {
 				do(f)
 			}
 		}
 	}
 }
 
-// named reports whether the name of a package says that it is for tests. A load test is for services, and part of the program.
-func named(p *pkg) bool { return strings.HasSuffix(p.name, "test") && p.dir != "loadtest" }
+// forTesting reports whether the name of a package says that it is for tests. A load test is for services, and part of the program.
+func forTesting(p *pkg) bool { return strings.HasSuffix(p.name, "test") && p.dir != "loadtest" }
 
 // testingParams returns the parameter names of type *testing.T, or similar, in a file's functions.
 func testingParams(f *ast.File) map[string]bool {
