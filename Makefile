@@ -13,10 +13,10 @@ EACH := scripts/each-module.sh
 FUZZTIME ?= 1m
 # Flags for every `go test`; .ci/run adds -count=1.
 GOTESTFLAGS ?=
-# Which benchmarks `make bench` runs.
+# Which benchmarks `make bench-go` runs.
 BENCH ?= .
 
-.PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-gateway bench-test long \
+.PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-go bench-gateway bench-test long \
 	examples vet-systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
@@ -75,7 +75,10 @@ long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 
 	go -C gateway test -timeout 1h -count=1 -v ./proof -args -proof.long
 	go -C gateway test -timeout 1h -count=1 -v -run '^TestReloads$$' ./limits -args -limits.long
 
-bench: ## benchmarks beside the peers (make bench BENCH=HotKey)
+bench: ## compare with the peers, all in one run, and write docs/benchmarks.md
+	go -C bench run . -out ../docs/benchmarks.md -throttlecrab cargo
+
+bench-go: ## Go's benchmarks beside the peers (make bench-go BENCH=HotKey)
 	go -C bench test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 bench-gateway: ## CPU time of a request through the gateway beside bare Caddy and nginx

@@ -1,103 +1,124 @@
-// Command bench measures stint/store/memory and other in-process limiters for Go, and prints one
-// table.
+// Command bench compares Stint with others, all in one run: limiters in the memory of a Go program, clients that limit in Redis, and
+// servers over RESP, gRPC and HTTP, each beside a floor, which is what the carrier alone costs.
 //
-//	go run . [-rounds 5] [-time 300ms]
+//	go run . [-rounds 5] [-time 1s] [-only GROUP,...] [-out FILE] [-throttlecrab cargo|FILE] [-ratelimit FILE] [-limitador FILE] [-gubernator FILE]
 //
-// Each round measures all limiters in turn, each one empty at first; a figure is the median of the
-// rounds. `go test -bench .` measures the same, one limiter after the other.
+// In each round all of a group have their turns, each round begins with another one, and a figure is a ratio to the
+// floor of its group in the same round. The table has the smallest, the middle and the largest ratio. Each server is a process of
+// its own on one processor, and the load comes from another; so it needs taskset, and two processors. It also
+// needs redis-server, redis-benchmark and nginx. The commands resp and rls beside it look at one server more closely.
+//
+// -throttlecrab cargo builds throttlecrab-server with cargo, once, into .cache of the repository; that needs protoc. The other
+// servers of peers are programs that you name; the environment has the same as BENCH_THROTTLECRAB and so on.
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"runtime"
+	"os/signal"
 	"slices"
 	"strings"
 	"time"
 )
 
-// figure is a column of the table.
-type figure int
+// settings are the parameters of a run.
+type settings struct {
+	rounds int
+	time   time.Duration
+	peers  peerPrograms
+	dir    string // for files of the servers
+	stint  string // the program
+	rules  string // its rule file
+}
 
-const (
-	hot1 figure = iota
-	hot2
-	zipf1
-	zipf2
-	bytesPerKey
-	allocs
-	figures
-)
+// peerPrograms are the programs of peers; "": that peer is left out.
+type peerPrograms struct{ throttlecrab, ratelimit, limitador, gubernator string }
 
-var headings = [figures]string{"hot key", "hot key, 2 goroutines", "1 M keys Zipf 1.1", "1 M keys, 2 goroutines", "bytes a key", "allocations"}
+// groups are the comparisons, in the order of the table.
+var groups = []struct {
+	name    string
+	compare func(ctx context.Context, s settings, r *results) error
+}{
+	{"libraries", libraries},
+	{"redis", redisClients},
+	{"resp", respServers},
+	{"grpc", grpcServers},
+	{"http", httpServers},
+}
 
 func main() {
-	rounds := flag.Int("rounds", 5, "how often each is measured; figures are medians")
-	about := flag.Duration("time", 300*time.Millisecond, "how long to measure each figure in a round")
+	if len(os.Args) == 4 && os.Args[1] == "floor" {
+		fmt.Fprintln(os.Stderr, "bench:", serveFloor(os.Args[2], os.Args[3]))
+		os.Exit(1)
+	}
+	var s settings
+	flag.IntVar(&s.rounds, "rounds", 5, "how often each is measured, at least 5")
+	flag.DurationVar(&s.time, "time", time.Second, "how long to measure each in a round, at most 10s")
+	only := flag.String("only", "", "groups, separated by commas: libraries, redis, resp, grpc, http; by default all")
+	out := flag.String("out", "", "also write the page to this file")
+	for _, p := range []struct {
+		to   *string
+		name string
+	}{
+		{&s.peers.throttlecrab, "throttlecrab"},
+		{&s.peers.ratelimit, "ratelimit"},
+		{&s.peers.limitador, "limitador"},
+		{&s.peers.gubernator, "gubernator"},
+	} {
+		variable := "BENCH_" + strings.ToUpper(p.name)
+		flag.StringVar(p.to, p.name, os.Getenv(variable), "program of this peer; by default $"+variable)
+	}
 	flag.Parse()
-	table(os.Stdout, compare(*rounds, *about))
-	logBytes, blockBytes := slidingBytes()
-	fmt.Printf("\nA key with a million units a minute: sliding_log %.0f bytes, sliding_window of 60 blocks %.0f bytes.\n", logBytes, blockBytes)
-	fmt.Printf("%s, %s/%s, GOMAXPROCS %d, %d rounds of %v.\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), *rounds, *about)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := compareAll(ctx, s, *only, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
 }
 
-// compare measures all contenders in turn, round by round, and returns the medians.
-func compare(rounds int, about time.Duration) [][figures]float64 {
-	l := newLoad()
-	seen := make([][figures][]float64, len(contenders))
-	for range rounds {
-		for i, c := range contenders {
-			for f, value := range one(l, c, about) {
-				seen[i][f] = append(seen[i][f], value)
-			}
+// compareAll runs the groups, prints the table and writes the page.
+func compareAll(ctx context.Context, s settings, only, out string) error {
+	if s.rounds < 5 || s.rounds > 100 || s.time <= 0 || s.time > 10*time.Second {
+		return fmt.Errorf("-rounds %d is not 5 to 100, or -time %v not up to 10s", s.rounds, s.time)
+	}
+	var chosen []string
+	if only != "" {
+		chosen = strings.Split(only, ",")
+	}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "stint-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(s.dir) //nolint:errcheck // the system clears it
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	r := &results{rounds: s.rounds, each: s.time, date: time.Now()}
+	ran := 0
+	for _, g := range groups {
+		if len(chosen) > 0 && !slices.Contains(chosen, g.name) {
+			continue
+		}
+		ran++
+		fmt.Fprintln(os.Stderr, "measuring", g.name)
+		if err := g.compare(ctx, s, r); err != nil {
+			return fmt.Errorf("%s: %w", g.name, cmp.Or(ctx.Err(), err))
 		}
 	}
-	medians := make([][figures]float64, len(contenders))
-	for i := range seen {
-		for f, values := range seen[i] {
-			slices.Sort(values)
-			medians[i][f] = values[len(values)/2]
-		}
+	if ran == 0 || ran < len(chosen) {
+		return errors.New("-only names an unknown group")
 	}
-	return medians
-}
-
-// one measures a contender that is empty at first.
-func one(l *load, c contender, about time.Duration) (values [figures]float64) {
-	before := heap()
-	t := c.make()
-	l.fill(t)
-	values[bytesPerKey] = (heap() - before) / keyCount
-	hot := func(g, n int) int { return l.hot(t, g, n) }
-	spread := func(g, n int) int { return l.spread(t, g, n) }
-	values[zipf1] = measure(spread, 1, about)
-	values[zipf2] = measure(spread, 2, about)
-	values[hot1] = measure(hot, 1, about)
-	values[hot2] = measure(hot, 2, about)
-	values[allocs] = l.allocations(t)
-	if t.close != nil {
-		t.close()
+	r.versions = versions(ctx, s)
+	r.writeTable(os.Stdout)
+	if out == "" {
+		return nil
 	}
-	return values
-}
-
-// table prints nanoseconds and their ratio to ours: a peer with 2.0 takes twice as long, or uses
-// twice the memory.
-func table(w io.Writer, medians [][figures]float64) {
-	ours := slices.IndexFunc(contenders, func(c contender) bool { return strings.HasPrefix(c.name, "stint/") })
-	fmt.Fprintf(w, "| ns a decision (times ours) | %s |\n|---|%s\n", strings.Join(headings[:], " | "), strings.Repeat("---|", int(figures)))
-	for i, c := range contenders {
-		fmt.Fprintf(w, "| %s |", c.name)
-		for f, value := range medians[i] {
-			switch figure(f) {
-			case allocs:
-				fmt.Fprintf(w, " %.1f |", value)
-			default:
-				fmt.Fprintf(w, " %.0f (%.2f) |", value, value/medians[ours][f])
-			}
-		}
-		fmt.Fprintln(w)
-	}
+	var page strings.Builder
+	r.writePage(&page)
+	return os.WriteFile(out, []byte(page.String()), 0o644)
 }

@@ -29,6 +29,7 @@ const (
 // contender is a limiter under measurement.
 type contender struct {
 	name string
+	role role
 	make func() taker
 }
 
@@ -40,13 +41,13 @@ type taker struct {
 
 // contenders in the order of the table: the floor, ours, the peers.
 var contenders = []contender{
-	{"floor: GCRA by compare-and-swap in an array", newFloor},
-	{"stint/store/memory", newStint},
-	{"go-chi/httprate (counter, racy)", newHTTPRate},
-	{"sethvargo/go-limiter (memorystore)", newGoLimiter},
-	{"throttled/throttled v2 (memstore)", newThrottled},
-	{"golang.org/x/time/rate in a map", newXTime},
-	{"ulule/limiter v3 (memory)", newUlule},
+	{"floor: GCRA by compare-and-swap in an array", isFloor, newFloor},
+	{"stint/store/memory", isOurs, newStint},
+	{"go-chi/httprate (counter, racy)", isPeer, newHTTPRate},
+	{"sethvargo/go-limiter (memorystore)", isPeer, newGoLimiter},
+	{"throttled/throttled v2 (memstore)", isPeer, newThrottled},
+	{"golang.org/x/time/rate in a map", isPeer, newXTime},
+	{"ulule/limiter v3 (memory)", isPeer, newUlule},
 }
 
 // newFloor is the cost of a decision without a key: one reading of the clock, one load and one

@@ -11,13 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
-	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
 	"stint"
 	"stint/internal/testkit"
-	"stint/store/redis"
 )
 
 // sharedLimiter is a limiter from which many callers take one unit of each of some keys.
@@ -30,69 +27,24 @@ type sharedLimiter struct {
 // matter.
 const sharedKeys = 100_000
 
-// minimal is the smallest script for a limit in Redis: one time for each key, no name of the limit,
-// no all-or-none, one number as the answer.
-const minimal = `local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
-local old = tonumber(redis.call('GET', KEYS[1]) or 0)
-if old < now then old = now end
-local new = old + tonumber(ARGV[1])
-if new - now > tonumber(ARGV[2]) then return {0, old - now} end
-redis.call('SET', KEYS[1], string.format('%.0f', new), 'PX', math.ceil((new - now) / 1000))
-return {1, new - now}`
-
 var sharedLimiters = []sharedLimiter{
 	{"stint", openStint(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000})},
-	{"evalsha", func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true})
-		must(b, err)
-		b.Cleanup(client.Close)
-		script := rueidis.NewLuaScript(minimal)
-		return func(ctx context.Context, keys []string) error {
-			for _, key := range keys {
-				if err := script.Exec(ctx, client, []string{key}, []string{"1000", "1000000"}).Error(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}},
-	{"redis_rate", func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
-		client := goredis.NewClient(&goredis.Options{Addr: server.Addr})
-		b.Cleanup(func() { client.Close() })
-		limiter := redis_rate.NewLimiter(client)
-		return func(ctx context.Context, keys []string) error {
-			for _, key := range keys {
-				if _, err := limiter.Allow(ctx, key, redis_rate.PerSecond(1000)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}},
+	{"evalsha", inTest(openMinimal)},
+	{"redis_rate", inTest(openRedisRate)},
 }
 
 // openStint opens our store with a limit.
 func openStint(spec stint.Spec) func(testing.TB, *testkit.RedisServer) func(context.Context, []string) error {
+	return inTest(func(address string) (askRedis, func(), error) { return openStintRedis(address, spec) })
+}
+
+// inTest opens a limiter until the end of a test.
+func inTest(open openRedis) func(testing.TB, *testkit.RedisServer) func(context.Context, []string) error {
 	return func(b testing.TB, server *testkit.RedisServer) func(context.Context, []string) error {
-		store, err := redis.Open(server.URL(), redis.Options{})
+		ask, done, err := open(server.Addr)
 		must(b, err)
-		b.Cleanup(store.Close)
-		limits := make([]*stint.Limit, 10) // different limits for the takes of a call
-		for i := range limits {
-			limits[i] = stint.MustLimit(spec)
-			spec.Requests++
-		}
-		calls := sync.Pool{New: func() any { return new(stint.Call) }}
-		return func(ctx context.Context, keys []string) error {
-			call := calls.Get().(*stint.Call)
-			defer calls.Put(call)
-			call.Takes = call.Takes[:0]
-			for i, key := range keys {
-				call.Takes = append(call.Takes, stint.Take{Key: stint.Key(key), Limit: limits[i], Cost: 1})
-			}
-			return store.Decide(ctx, call)
-		}
+		b.Cleanup(done)
+		return ask
 	}
 }
 

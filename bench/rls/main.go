@@ -66,8 +66,9 @@ func compare(ctx context.Context, s settings) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // the system clears it
-	servers, err := startServers(ctx, dir)
-	defer stopServers(servers)
+	var programs contest.Programs
+	defer programs.Stop()
+	servers, err := startServers(ctx, &programs, dir)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func contenders(servers []*server, dir string) ([]*contender, error) {
 
 // measure measures one round and stores its figures.
 func (c *contender) measure(ctx context.Context, s settings) error {
-	before, err := c.server.processor()
+	before, err := c.server.program.CPU()
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (c *contender) measure(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	after, err := c.server.processor()
+	after, err := c.server.program.CPU()
 	if err != nil {
 		return err
 	}

@@ -5,14 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -23,20 +20,6 @@ import (
 
 	"stint/bench/contest"
 )
-
-// The processors: the servers share one, because only one of them works at a time, and the load
-// generator has the other.
-const (
-	serverProcessor = "0"
-	loadProcessor   = "1"
-)
-
-// rules have limits so large that nothing is denied during the measurement.
-const rules = `domain: bench
-descriptors:
-  - key: user
-    rate_limit: {requests: 30000000, per: 1m, algorithm: token_bucket, burst: 150000000}
-`
 
 // descriptors returns a request with n descriptors, each for another user.
 func descriptors(n int) *rls.RateLimitRequest {
@@ -82,28 +65,19 @@ func serveConstant(address string) error {
 
 // server is a process under measurement.
 type server struct {
-	cmd            *exec.Cmd
+	program        *contest.Program
 	address, admin string
 }
 
 // startServers starts the constant and stint.
-func startServers(ctx context.Context, dir string) ([]*server, error) {
+func startServers(ctx context.Context, programs *contest.Programs, dir string) ([]*server, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	binary, file := filepath.Join(dir, "stint"), filepath.Join(dir, "rules.yaml")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		return nil, err
-	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "stint").Output()
+	binary, rules, err := contest.BuildStint(ctx, dir)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the root module: %w; run this in the folder bench", err)
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/stint")
-	build.Dir = strings.TrimSpace(string(root))
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building stint: %w\n%s", err, out)
+		return nil, err
 	}
 	var addresses [3]string
 	for i := range addresses {
@@ -111,34 +85,13 @@ func startServers(ctx context.Context, dir string) ([]*server, error) {
 			return nil, err
 		}
 	}
-	first, err := start(ctx, own, "-constant", addresses[0])
+	first, err := programs.Start(ctx, nil, own, "-constant", addresses[0])
 	if err != nil {
 		return nil, err
 	}
-	first.address = addresses[0]
-	list := []*server{first}
-	second, err := start(ctx, binary, "serve", "--rules", file, "--http=", "--resp=", "--pprof", "--log-level=warn",
+	second, err := programs.Start(ctx, nil, binary, "serve", "--rules", rules, "--http=", "--resp=", "--pprof", "--log-level=warn",
 		"--grpc", addresses[1], "--admin", addresses[2])
-	if err != nil {
-		return list, err
-	}
-	second.address, second.admin = addresses[1], addresses[2]
-	return append(list, second), nil
-}
-
-func stopServers(list []*server) {
-	for _, s := range list {
-		_ = s.cmd.Process.Kill() // it may have ended
-		_ = s.cmd.Wait()
-	}
-}
-
-// start runs a program on the servers' processor.
-func start(ctx context.Context, program string, args ...string) (*server, error) {
-	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", serverProcessor, program}, args...)...)
-	cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
-	contest.Leash(cmd)
-	return &server{cmd: cmd}, cmd.Start()
+	return []*server{{first, addresses[0], ""}, {second, addresses[1], addresses[2]}}, err
 }
 
 // try sends one request, waits until the server is ready, and returns what is wrong with the
@@ -163,22 +116,6 @@ func (s *server) try(n int) error {
 	return nil
 }
 
-// tick is the unit of times in /proc.
-const tick = 10 * time.Millisecond
-
-// processor returns the processor time that the server has used.
-func (s *server) processor() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	_, after, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(after)
-	user, errUser := strconv.Atoi(fields[11])
-	system, errSystem := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * tick, errors.Join(errUser, errSystem)
-}
-
 // finished match the lines of h2load's summary.
 var (
 	finished = regexp.MustCompile(`finished in .*, ([0-9.]+) req/s`)
@@ -188,7 +125,7 @@ var (
 // load sends requests for a while, and returns the number of answered calls, and the rate per
 // second.
 func load(ctx context.Context, s settings, address, body string) (calls int, rate float64, err error) {
-	cmd := exec.CommandContext(ctx, "taskset", "-c", loadProcessor, "h2load",
+	cmd := exec.CommandContext(ctx, "taskset", "-c", contest.LoadProcessor, "h2load",
 		"-c", strconv.Itoa(s.connections), "-m", strconv.Itoa(s.streams), "-D", strconv.Itoa(max(1, int(s.time/time.Second))), "-d", body,
 		"-H", "content-type: application/grpc", "-H", "te: trailers",
 		"http://"+address+"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit")

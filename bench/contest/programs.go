@@ -1,0 +1,142 @@
+package contest
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The processors: the servers share one, because only one of them works at a time, and the load has the other.
+const (
+	ServerProcessor = "0"
+	LoadProcessor   = "1"
+)
+
+// Rules have a limit so large that nothing is denied during a measurement. It is of the descriptor user in the domain bench.
+const Rules = `domain: bench
+descriptors:
+  - key: user
+    rate_limit: {requests: 30000000, per: 1m, algorithm: token_bucket, burst: 150000000}
+`
+
+// GCRA is the shortest script that decides by GCRA: the spacing and the burst in microseconds.
+const GCRA = `local t=redis.call('TIME') local now=t[1]*1000000+t[2] local tat=math.max(now,tonumber(redis.call('GET',KEYS[1]) or 0))+ARGV[1]
+if tat-ARGV[2]>now then return 0 end redis.call('SET',KEYS[1],tat,'PX',math.ceil((tat-now)/1000)) return 1`
+
+// Programs are the servers of a measurement. The zero value has none.
+type Programs struct{ running []*Program }
+
+// Program is a running server.
+type Program struct{ cmd *exec.Cmd }
+
+// Start starts a program on the processor of the servers. Its Go runtime uses one thread; env has further variables.
+func (p *Programs) Start(ctx context.Context, env []string, args ...string) (*Program, error) {
+	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", ServerProcessor}, args...)...) //nolint:gosec // the user's own programs
+	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)
+	cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
+	Leash(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.running = append(p.running, &Program{cmd})
+	return p.running[len(p.running)-1], nil
+}
+
+// Stop ends all programs.
+func (p *Programs) Stop() {
+	for _, one := range p.running {
+		_ = one.cmd.Process.Kill() // it may have ended
+		_ = one.cmd.Wait()
+	}
+}
+
+// tick is the unit of times in /proc.
+const tick = 10 * time.Millisecond
+
+// CPU returns the processor time that the program has used.
+func (p *Program) CPU() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc has %q", after)
+	}
+	user, errUser := strconv.Atoi(fields[11])
+	system, errSystem := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick, errors.Join(errUser, errSystem)
+}
+
+// Wait waits until a server listens.
+func Wait(ctx context.Context, address string) error {
+	var err error
+	for range 200 {
+		var c net.Conn
+		if c, err = new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {
+			return c.Close()
+		}
+		time.Sleep(50 * time.Millisecond) // a program that starts tells nobody when it listens
+	}
+	return err
+}
+
+// BuildStint builds stint in a folder and writes a file with Rules beside it. The working directory is the folder bench.
+func BuildStint(ctx context.Context, dir string) (program, rules string, err error) {
+	program, rules = filepath.Join(dir, "stint"), filepath.Join(dir, "rules.yaml")
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "stint").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("looking for the root module: %w; run this in the folder bench", err)
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/stint") //nolint:gosec // our own arguments
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("building stint: %w\n%s", err, out)
+	}
+	return program, rules, os.WriteFile(rules, []byte(Rules), 0o600)
+}
+
+// RedisBenchmark runs redis-benchmark on the processor of the load.
+type RedisBenchmark struct {
+	Address               string
+	Requests, Connections int
+	Pipeline              int
+	Command               []string
+}
+
+// Args are the arguments of redis-benchmark.
+func (b RedisBenchmark) Args() ([]string, error) {
+	_, port, err := net.SplitHostPort(b.Address)
+	return append([]string{
+		"-p", port, "-n", strconv.Itoa(b.Requests), "-c", strconv.Itoa(b.Connections), "-P", strconv.Itoa(b.Pipeline), "-r", "10000", "--csv",
+	}, b.Command...), err
+}
+
+// Run returns the commands per second, and the 99th percentile of their times in milliseconds.
+func (b RedisBenchmark) Run(ctx context.Context) (rate, p99 float64, err error) {
+	args, err := b.Args()
+	if err != nil {
+		return 0, 0, err
+	}
+	out, err := exec.CommandContext(ctx, "taskset", append([]string{"-c", LoadProcessor, "redis-benchmark"}, args...)...).Output() //nolint:gosec // our own arguments
+	if err != nil {
+		return 0, 0, err
+	}
+	rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
+	if err != nil || len(rows) != 2 || len(rows[1]) < 7 {
+		return 0, 0, fmt.Errorf("redis-benchmark printed %q: %w", out, err)
+	}
+	rate, errRate := strconv.ParseFloat(rows[1][1], 64)
+	p99, errP99 := strconv.ParseFloat(rows[1][6], 64)
+	return rate, p99, errors.Join(errRate, errP99)
+}
