@@ -127,7 +127,7 @@ func bound(s stint.Spec, capacity int64) string {
 		return fmt.Sprintf("%d + %d per %v in any window", capacity, s.Requests, s.Per)
 	case s.FromFirst:
 		return fmt.Sprintf("%d in each window of %v that a first request opens", capacity, s.Per)
-	case s.Algorithm == stint.FixedWindow:
+	case s.Algorithm == stint.FixedWindow || s.Algorithm == stint.SlidingWindow && s.Blocks == 1:
 		return fmt.Sprintf("%d between two multiples of %v", capacity, s.Per)
 	case s.Algorithm == stint.SlidingWindow:
 		return fmt.Sprintf("%d in any %d blocks of %v in a row", capacity, s.Blocks, s.Per/time.Duration(s.Blocks))

@@ -44,6 +44,7 @@ var (
 func TestExcess(t *testing.T) {
 	second := func(s stint.Spec) stint.Spec { s.Per = time.Second; return s }
 	bucket := second(stint.Spec{Algorithm: stint.TokenBucket, Requests: 2, Burst: 3})
+	quick := second(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1_000_000, Burst: 1})
 	leaky := second(stint.Spec{Algorithm: stint.LeakyBucket, Requests: 2, Burst: 2})
 	step := second(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Burst: 2, Step: true})
 	fixed := second(stint.Spec{Requests: 3})
@@ -64,7 +65,10 @@ func TestExcess(t *testing.T) {
 		{"one more later", bucket, unknown, at(0, 0, 0, .5, 1, 1.1), true},
 		{"sent in time but answered late", bucket, unknown, append(at(0, 0, 0), call{0, .5}), false},
 		{"answered early but sent before", bucket, unknown, append(at(.5, .5, .5), call{0, .5}), false},
-		{"a faster clock explains it", bucket, unknown, at(0, 0, 0, .4999), false},
+		{"a faster clock explains it", bucket, unknown, append(at(0, 0, 0), every(.4998, .4998, 100)...), false},
+		{"no clock is that fast", bucket, unknown, append(at(0, 0, 0), every(.4985, .4985, 100)...), true},
+		{"within the microseconds of a clock", quick, unknown, at(0, 0, 0), false},
+		{"more than the microseconds of a clock", quick, unknown, at(0, 0, 0, 0), true},
 		{"no clock explains it", bucket, unknown, at(0, 0, 0, .48), true},
 		{"an excess far from the start", bucket, unknown, append(every(0, .5, 100), at(60, 60, 60, 60)...), true},
 		{"a queue and the one being served", leaky, unknown, at(0, 0, 0), false},

@@ -35,7 +35,7 @@ type shard struct {
 	degraded, late  int64
 	failed          int64
 	kinds           map[string]int64
-	response        times // from the planned start, or in a closed loop from the sending
+	response        times // from the planned start
 	service         times // from the sending
 	passed          []Passed
 	unchecked       int64 // allowed calls beyond the room of passed
@@ -61,11 +61,11 @@ type result struct {
 	err    error
 }
 
-// add counts a result.
-func (s *shard) add(r result, room int) {
+// add counts a result. A call that was planned has a due time.
+func (s *shard) add(r result, room int, planned bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.due > 0 && r.Sent-r.due >= late {
+	if planned && r.Sent-r.due >= late {
 		s.late++
 	}
 	if r.err != nil {
@@ -77,7 +77,9 @@ func (s *shard) add(r result, room int) {
 		// Who got no answer has waited all the same.
 	}
 	s.service.add(r.Answered-r.Sent, 1)
-	s.response.add(r.Answered-r.due, 1)
+	if planned {
+		s.response.add(r.Answered-r.due, 1)
+	}
 	switch {
 	case r.err != nil:
 	case r.answer.Allowed:

@@ -96,7 +96,7 @@ func (r *run) worker(ctx context.Context, stop func(), to *shard) {
 		if done.err != nil && ctx.Err() != nil {
 			return // given up, which is no failure of the service
 		}
-		to.add(done, r.record.room)
+		to.add(done, r.record.room, r.schedule.openLoop)
 		if done.err == nil {
 			r.answers.Add(1)
 			continue
@@ -120,9 +120,6 @@ func (r *run) call(ctx context.Context, caller Caller, call start) result {
 	done := result{
 		Passed: Passed{Key: call.key, Cost: r.plan.Cost, Sent: sent, Answered: time.Since(r.began)},
 		due:    call.due, answer: answer, err: err,
-	}
-	if !r.schedule.openLoop {
-		done.due = sent
 	}
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
 		done.err = ctx.Err() // whatever the transport made of it
