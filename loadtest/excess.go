@@ -55,8 +55,8 @@ type Window struct {
 	May    float64 `json:"may"`
 }
 
-// over returns by how many units the window exceeds the limit.
-func (w *Window) over() float64 { return float64(w.Passed) - w.May }
+// Over returns by how many units the window exceeds the limit; negative if it does not.
+func (w *Window) Over() float64 { return float64(w.Passed) - w.May }
 
 // checkable returns an error for a limit that Excess cannot check.
 func checkable(l *stint.Limit) error {
@@ -91,7 +91,7 @@ func Excess(limit *stint.Limit, passed []Passed, phase Phase) Finding {
 		for n < len(passed) && passed[n].Key == passed[0].Key {
 			n++
 		}
-		if w := check(passed[:n]); w != nil && (f.Worst == nil || w.over() > f.Worst.over()) {
+		if w := check(passed[:n]); w != nil && (f.Worst == nil || w.Over() > f.Worst.Over()) {
 			w.Key = passed[0].Key
 			f.Worst, f.Exceeded = w, true
 		}
@@ -149,13 +149,20 @@ func bucketCheck(l *stint.Limit) keyCheck {
 		capacity = 0
 	}
 	capacity += rate * clockGrain.Seconds()
-	return func(passed []Passed) *Window { return worstStretch(passed, capacity, rate) }
+	return func(passed []Passed) *Window {
+		// The sums have 53 bits, so far less than this is rounding.
+		if w := WorstWindow(passed, capacity, rate); w.Over() >= 0.01 {
+			return w
+		}
+		return nil
+	}
 }
 
-// worstStretch finds the window in which passed exceeds capacity + rate * length by the most. It inserts the calls from the last
-// sent to the first, so that all calls in the tree were sent in the window that begins with the newest of them, and asks
-// the tree for the best end of the window.
-func worstStretch(passed []Passed, capacity, rate float64) *Window {
+// WorstWindow returns the window in which passed exceeds capacity + rate * seconds by the most, or comes nearest to it. passed has at least one
+// call, and all are of one key. Unlike [Excess] it takes the clocks as they are.
+func WorstWindow(passed []Passed, capacity, rate float64) *Window {
+	// Calls are inserted from the last sent to the first. So all in the tree were sent in the window that begins with the
+	// newest of them, and the tree has the best end of that window.
 	byEnd := slices.Clone(passed)
 	slices.SortFunc(byEnd, func(a, b Passed) int { return cmp.Compare(a.Answered, b.Answered) })
 	order := make([]int, len(byEnd)) // indexes in byEnd, the last sent first
@@ -168,9 +175,7 @@ func worstStretch(passed []Passed, capacity, rate float64) *Window {
 	for _, i := range order {
 		tree.set(i, float64(byEnd[i].Cost), -rate*byEnd[i].Answered.Seconds())
 		from := byEnd[i].Sent
-		over := tree.best() + rate*from.Seconds() - capacity
-		// The sums have 53 bits, so far less than this is rounding.
-		if over < 0.01 || worst != nil && over <= worst.over() {
+		if over := tree.best() + rate*from.Seconds() - capacity; worst != nil && over <= worst.Over() {
 			continue
 		}
 		end := tree.bestAt()

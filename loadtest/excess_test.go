@@ -107,8 +107,8 @@ func TestExcess(t *testing.T) {
 			if found.Exceeded != test.over {
 				t.Errorf("%s: exceeded %v, want %v: %s", found.Limit, found.Exceeded, test.over, found.Sentence())
 			}
-			if found.Exceeded && found.Worst.over() <= 0 {
-				t.Errorf("the worst window is over by %v", found.Worst.over())
+			if found.Exceeded && found.Worst.Over() <= 0 {
+				t.Errorf("the worst window is over by %v", found.Worst.Over())
 			}
 		})
 	}

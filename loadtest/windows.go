@@ -73,7 +73,7 @@ func windowCheck(s stint.Spec, capacity int64, phase Phase) keyCheck {
 }
 
 func more(a, b *Window) *Window {
-	if a == nil || b.over() > a.over() {
+	if a == nil || b.Over() > a.Over() {
 		return b
 	}
 	return a

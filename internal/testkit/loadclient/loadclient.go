@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"stint/loadtest"
 )
 
 // patience is how long a caller waits for an answer.
@@ -203,21 +206,15 @@ func (w Window) Over() float64 { return float64(w.Passed) - w.May }
 // counts in a window if it was sent and answered inside it, so that an uncertain time of its
 // decision never counts against the nodes.
 func Worst(answers []Answer, burst, rate float64) Window {
-	passed := slices.DeleteFunc(slices.Clone(answers), func(a Answer) bool { return !a.Allowed })
-	slices.SortFunc(passed, func(a, b Answer) int { return cmp.Compare(a.Answered, b.Answered) })
-	worst := Window{May: burst}
-	for _, first := range passed {
-		w := Window{}
-		for i := range passed {
-			if passed[i].Sent < first.Sent {
-				continue
-			}
-			w.Passed++
-			w.Length = passed[i].Answered - first.Sent
-			if w.May = burst + rate*w.Length.Seconds(); w.Over() > worst.Over() {
-				worst = w
-			}
+	var passed []loadtest.Passed
+	for _, a := range answers {
+		if a.Allowed {
+			passed = append(passed, loadtest.Passed{Cost: 1, Sent: a.Sent, Answered: a.Answered})
 		}
 	}
-	return worst
+	if len(passed) == 0 {
+		return Window{May: burst}
+	}
+	w := loadtest.WorstWindow(passed, burst, rate)
+	return Window{time.Duration(math.Round(w.Length * float64(time.Second))), int(w.Passed), w.May}
 }
