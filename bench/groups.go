@@ -148,7 +148,7 @@ func (s *settings) startRatelimit(ctx context.Context, programs *contest.Program
 // startLimitador starts limitador-server with the same rule, which it has as a fixed window.
 func (s *settings) startLimitador(ctx context.Context, programs *contest.Programs) (string, *contest.Program, error) {
 	file := filepath.Join(s.dir, "limitador.yaml")
-	const rules = "- namespace: bench\n  max_value: 1000000000\n  seconds: 60\n  conditions: []\n  variables: [\"descriptors[0].user\"]\n"
+	const rules = "- namespace: bench\n  max_value: 1000000000\n  seconds: 60\n  conditions: []\n  variables: [\"descriptors[0]['user']\"]\n"
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		return "", nil, err
 	}

@@ -20,7 +20,7 @@ var peerModules = []string{
 func versions(ctx context.Context, s settings) []string {
 	lines := []string{
 		fmt.Sprintf("%s, %d processors (two are used), %s/%s, kernel %s", model(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, first(ctx, "uname", "-r")),
-		runtime.Version() + "; " + first(ctx, "redis-server", "--version") + "; stint " + strings.TrimSpace("at commit "+first(ctx, "git", "rev-parse", "--short", "HEAD")),
+		runtime.Version() + "; " + first(ctx, "redis-server", "--version") + "; stint as in the commit of this page",
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		found := map[string]string{}

@@ -80,7 +80,7 @@ func (o *loadOptions) flagSet() *pflag.FlagSet {
 	flags.IntVar(&o.blocks, "blocks", 0, "`NUMBER` of blocks of a sliding_window")
 	flags.StringVar(&o.refill, "refill", "", "`step`: a token_bucket that is refilled at multiples of its time")
 	flags.StringVar(&o.align, "align", "", "`first`: a fixed_window that begins at the first request")
-	flags.DurationVar(&o.clockError, "clock-error", -1, "most `TIME` between the deciding clock and that of this machine, for a\nsharper check of limits with aligned windows; negative: unknown")
+	flags.DurationVar(&o.clockError, "clock-error", -1, "most `TIME` between the deciding clock and that of this machine, for a sharper check of limits with aligned windows; negative: unknown")
 	flags.StringVar(&o.domain, "domain", "", "`DOMAIN` of the rules: rls, stint.check, check")
 	flags.StringArrayVar(&o.descriptor, "descriptor", nil, "`KEY=VALUE` of the descriptor; repeat it for further entries")
 	flags.StringVar(&o.method, "method", "GET", "`METHOD` of http")
