@@ -10,15 +10,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// The processors: the servers share one, because only one of them works at a time, and the load has the other.
-const (
+// The processors: the servers share one, because only one of them works at a time, and the load has the other, if there is one.
+var (
 	ServerProcessor = "0"
-	LoadProcessor   = "1"
+	LoadProcessor   = strconv.Itoa(min(1, runtime.NumCPU()-1))
 )
 
 // Rules have a limit so large that nothing is denied during a measurement. It is of the descriptor user in the domain bench.
