@@ -33,6 +33,9 @@ func respServers(ctx context.Context, s settings, r *results) error {
 	add := func(name string, whose role, address string, server *contest.Program, command ...string) {
 		list = append(list, contestant{name, whose, func(ctx context.Context) (map[column]float64, error) {
 			values := map[column]float64{}
+			if err := s.respCheck(ctx, address, command); err != nil {
+				return nil, err
+			}
 			for _, pipeline := range []int{1, 16} {
 				if err := s.respLoad(ctx, values, address, server, pipeline, command); err != nil {
 					return nil, err
@@ -60,6 +63,19 @@ func respServers(ctx context.Context, s settings, r *results) error {
 }
 
 const respConnections = 50
+
+// respCheck sends a command once. redis-benchmark also counts answers that are errors.
+func (s *settings) respCheck(ctx context.Context, address string, command []string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-e", "-p", port}, command...)...).CombinedOutput() //nolint:gosec // our own arguments
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", command[0], err, out)
+	}
+	return nil
+}
 
 // respRequests returns about how many commands a server answers in the time of a measurement.
 func respRequests(s settings, pipeline int) int {

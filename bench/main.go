@@ -75,17 +75,26 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := compareAll(ctx, s, *only, *out); err != nil {
+	err := s.check()
+	if err == nil {
+		err = compareAll(ctx, s, *only, *out)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// compareAll runs the groups, prints the table and writes the page.
-func compareAll(ctx context.Context, s settings, only, out string) error {
+// check returns an error for a run that is too short to say anything, or too long.
+func (s *settings) check() error {
 	if s.rounds < 5 || s.rounds > 100 || s.time <= 0 || s.time > 10*time.Second {
 		return fmt.Errorf("-rounds %d is not 5 to 100, or -time %v not up to 10s", s.rounds, s.time)
 	}
+	return nil
+}
+
+// compareAll runs the groups, prints the table and writes the page.
+func compareAll(ctx context.Context, s settings, only, out string) error {
 	var chosen []string
 	if only != "" {
 		chosen = strings.Split(only, ",")

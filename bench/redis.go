@@ -132,16 +132,10 @@ func redisClients(ctx context.Context, s settings, r *results) error {
 
 // startRedis starts a redis-server without files.
 func startRedis(ctx context.Context, programs *contest.Programs, dir string) (string, *contest.Program, error) {
-	address, err := contest.Free()
-	if err != nil {
-		return "", nil, err
-	}
-	_, port, _ := net.SplitHostPort(address)
-	server, err := programs.Start(ctx, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--loglevel", "warning", "--logfile", "/dev/null")
-	if err != nil {
-		return "", nil, err
-	}
-	return address, server, contest.Wait(ctx, address)
+	return serve(ctx, programs, 1, func(a []string) (env, args []string) {
+		_, port, _ := net.SplitHostPort(a[0])
+		return nil, []string{"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--loglevel", "warning", "--logfile", "/dev/null"}
+	})
 }
 
 // askFor asks for a while, and measures calls and the processor time of the server.

@@ -111,8 +111,18 @@ func findCargo() (string, error) {
 	return exec.LookPath(filepath.Join(home, ".cargo", "bin", "cargo"))
 }
 
-// serve starts a server with free addresses, which args makes arguments of, and waits for the first address.
-func serve(ctx context.Context, programs *contest.Programs, n int, args func(addresses []string) (env, args []string)) (string, *contest.Program, error) {
+// serve starts a server with n free addresses, which args makes arguments of, and waits for the first address. If another program has taken one of
+// them meanwhile, it starts the server again.
+func serve(ctx context.Context, programs *contest.Programs, n int, args func(addresses []string) (env, args []string)) (address string, server *contest.Program, err error) {
+	for range 3 {
+		if address, server, err = serveOnce(ctx, programs, n, args); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return address, server, err
+}
+
+func serveOnce(ctx context.Context, programs *contest.Programs, n int, args func(addresses []string) (env, args []string)) (string, *contest.Program, error) {
 	addresses := make([]string, n)
 	for i := range addresses {
 		var err error
@@ -125,7 +135,7 @@ func serve(ctx context.Context, programs *contest.Programs, n int, args func(add
 	if err != nil {
 		return "", nil, err
 	}
-	return addresses[0], program, contest.Wait(ctx, addresses[0])
+	return addresses[0], program, contest.WaitFor(ctx, program, addresses[0])
 }
 
 // floor starts the floor of a kind.

@@ -37,7 +37,10 @@ if tat-ARGV[2]>now then return 0 end redis.call('SET',KEYS[1],tat,'PX',math.ceil
 type Programs struct{ running []*Program }
 
 // Program is a running server.
-type Program struct{ cmd *exec.Cmd }
+type Program struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has ended
+}
 
 // Start starts a program on the processor of the servers. Its Go runtime uses one thread; env has further variables.
 func (p *Programs) Start(ctx context.Context, env []string, args ...string) (*Program, error) {
@@ -48,15 +51,20 @@ func (p *Programs) Start(ctx context.Context, env []string, args ...string) (*Pr
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p.running = append(p.running, &Program{cmd})
-	return p.running[len(p.running)-1], nil
+	one := &Program{cmd, make(chan struct{})}
+	p.running = append(p.running, one)
+	go func() {
+		_ = cmd.Wait() // WaitFor reports a program that ends by itself
+		close(one.ended)
+	}()
+	return one, nil
 }
 
 // Stop ends all programs.
 func (p *Programs) Stop() {
 	for _, one := range p.running {
 		_ = one.cmd.Process.Kill() // it may have ended
-		_ = one.cmd.Wait()
+		<-one.ended
 	}
 }
 
@@ -79,17 +87,36 @@ func (p *Program) CPU() (time.Duration, error) {
 	return time.Duration(user+system) * tick, errors.Join(errUser, errSystem)
 }
 
-// Wait waits until a server listens.
-func Wait(ctx context.Context, address string) error {
+// settled is how long a program that cannot listen needs to end.
+const settled = 300 * time.Millisecond
+
+// WaitFor waits until a program listens. It returns an error if the program ends, because the server that listens then is another one.
+func WaitFor(ctx context.Context, p *Program, address string) error {
 	var err error
 	for range 200 {
 		var c net.Conn
 		if c, err = new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {
-			return c.Close()
+			err = c.Close()
+			break
 		}
-		time.Sleep(50 * time.Millisecond) // a program that starts tells nobody when it listens
+		if p.endedWithin(50 * time.Millisecond) {
+			break
+		}
+	}
+	if p.endedWithin(settled) {
+		return fmt.Errorf("%s has ended, and did not listen on %s", p.cmd, address)
 	}
 	return err
+}
+
+// endedWithin reports whether the program ends within a time.
+func (p *Program) endedWithin(d time.Duration) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(d):
+		return false
+	}
 }
 
 // BuildStint builds stint in a folder and writes a file with Rules beside it. The working directory is the folder bench.
