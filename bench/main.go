@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ import (
 type settings struct {
 	rounds int
 	time   time.Duration
+	flags  string // as given, for the page
 	peers  peerPrograms
 	dir    string // for files of the servers
 	stint  string // the program
@@ -73,6 +75,7 @@ func main() {
 		flag.StringVar(p.to, p.name, os.Getenv(variable), "program of this peer; by default $"+variable)
 	}
 	flag.Parse()
+	flag.Visit(func(f *flag.Flag) { s.flags += " -" + f.Name + " " + filepath.Base(f.Value.String()) })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	err := s.check()
@@ -107,7 +110,7 @@ func compareAll(ctx context.Context, s settings, only, out string) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	r := &results{rounds: s.rounds, each: s.time, date: time.Now()}
+	r := &results{flags: s.flags, rounds: s.rounds, each: s.time, date: time.Now()}
 	ran := 0
 	for _, g := range groups {
 		if len(chosen) > 0 && !slices.Contains(chosen, g.name) {

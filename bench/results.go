@@ -48,6 +48,7 @@ type entry struct {
 
 // results are all figures of a run.
 type results struct {
+	flags    string
 	rounds   int
 	each     time.Duration
 	date     time.Time
@@ -184,7 +185,7 @@ unless a line says so. [load.md](load.md) shows how to measure a service of your
 		fmt.Fprintln(w, "-", line)
 	}
 	fmt.Fprint(w, "\n## Commands\n\n")
-	for _, line := range append([]string{"all: `make bench`, which is `go -C bench run . -out ../docs/benchmarks.md -throttlecrab cargo`"}, r.commands...) {
+	for _, line := range append([]string{"all: `go -C bench run ." + r.flags + "` (`make bench`)"}, r.commands...) {
 		fmt.Fprintln(w, "-", line)
 	}
 	fmt.Fprintln(w, `

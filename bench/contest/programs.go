@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -68,23 +69,28 @@ func (p *Programs) Stop() {
 	}
 }
 
-// tick is the unit of times in /proc.
-const tick = 10 * time.Millisecond
-
-// CPU returns the processor time that the program has used.
-func (p *Program) CPU() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+// CPU returns the processor time that the threads of the program have used, which only Linux tells.
+func (p *Program) CPU() (sum time.Duration, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
-	_, after, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(after)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc has %q", after)
+	if len(threads) == 0 {
+		return 0, fmt.Errorf("%s has ended, or this system does not tell its processor time", p.cmd)
 	}
-	user, errUser := strconv.Atoi(fields[11])
-	system, errSystem := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * tick, errors.Join(errUser, errSystem)
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // this thread has ended
+		}
+		first, _, _ := strings.Cut(string(text), " ")
+		ns, errParse := strconv.ParseInt(first, 10, 64)
+		if err := errors.Join(err, errParse); err != nil {
+			return 0, err
+		}
+		sum += time.Duration(ns)
+	}
+	return sum, nil
 }
 
 // settled is how long a program that cannot listen needs to end.
