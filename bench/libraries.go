@@ -29,7 +29,7 @@ var libraryColumns = map[figure]column{
 
 // libraries compares limiters in this process, each one empty at first.
 func libraries(ctx context.Context, s settings, r *results) error {
-	r.command("libraries", "go -C bench test -run '^$' -bench 'HotKey|MillionKeys|Bytes' . (the same in Go's form)")
+	r.command("libraries, the same as a benchmark of Go", "go -C bench test -run '^$' -bench 'HotKey|MillionKeys|Bytes' .")
 	l := newLoad()
 	var list []contestant
 	for _, c := range contenders {

@@ -110,7 +110,7 @@ func compareAll(ctx context.Context, s settings, only, out string) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	r := &results{flags: s.flags, rounds: s.rounds, each: s.time, date: time.Now()}
+	r := &results{busy: busy(), flags: s.flags, rounds: s.rounds, each: s.time, date: time.Now()}
 	ran := 0
 	for _, g := range groups {
 		if len(chosen) > 0 && !slices.Contains(chosen, g.name) {

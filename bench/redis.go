@@ -106,7 +106,7 @@ func redisClients(ctx context.Context, s settings, r *results) error {
 	if err != nil {
 		return err
 	}
-	r.command("redis", fmt.Sprintf("in this process, %d goroutines with one key of 100,000 each, one redis-server; go -C bench test -run '^$' -bench Redis . has more", redisCallers))
+	r.command(fmt.Sprintf("redis, from %d goroutines of one process, each with keys of 100,000; more of that", redisCallers), "go -C bench test -run '^$' -bench Redis .")
 	limit := stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000}
 	var list []contestant
 	for _, c := range []struct {

@@ -49,6 +49,7 @@ type entry struct {
 // results are all figures of a run.
 type results struct {
 	flags    string
+	busy     string // the load average when the run began; "" if unknown
 	rounds   int
 	each     time.Duration
 	date     time.Time
@@ -181,6 +182,9 @@ unless a line says so. [load.md](load.md) shows how to measure a service of your
 		fmt.Fprintln(w, "To none of the peers above, by the middle ratio. Floors are not peers: they decide nothing.")
 	}
 	fmt.Fprint(w, "\n## Machine and versions\n\n")
+	if r.busy != "" {
+		fmt.Fprintf(w, "- Load average %s when the run began: from 1 on the machine did other work too.\n", r.busy)
+	}
 	for _, line := range r.versions {
 		fmt.Fprintln(w, "-", line)
 	}
@@ -191,6 +195,16 @@ unless a line says so. [load.md](load.md) shows how to measure a service of your
 	fmt.Fprintln(w, `
 Peers that are servers take part if their programs are there: throttlecrab-server is built by cargo, and
 BENCH_RATELIMIT, BENCH_LIMITADOR and BENCH_GUBERNATOR name the others.`)
+}
+
+// busy returns the load average of the last minute.
+func busy() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
 }
 
 // model returns the name of the processor.
