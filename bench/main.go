@@ -5,8 +5,8 @@
 //
 // In each round all of a group have their turns, each round begins with another one, and a figure is a ratio to the
 // floor of its group in the same round. The table has the smallest, the middle and the largest ratio. Each server is a process of
-// its own on one processor, and the load comes from another; so it needs taskset, and two processors. It also
-// needs redis-server, redis-benchmark and nginx. The commands resp and rls beside it look at one server more closely.
+// its own on one processor, and the load comes from another; so it needs taskset and two processors, and also
+// redis-server and redis-benchmark. The commands resp and rls beside it look at one server more closely.
 //
 // -throttlecrab cargo builds throttlecrab-server with cargo, once, into .cache of the repository; that needs protoc. The other
 // servers of peers are programs that you name; the environment has the same as BENCH_THROTTLECRAB and so on.

@@ -74,10 +74,10 @@ func newChart(rows []Row) *chart {
 	if len(rows) == 0 {
 		return nil
 	}
-	low, high, most := math.MaxInt64, 1, 0.0
+	low, high, most := int64(math.MaxInt64), int64(1), 0.0
 	for _, row := range rows {
 		for _, p := range row.Times.Curve {
-			low, high = min(low, max(1, int(p.US))), max(high, int(p.US))
+			low, high = min(low, max(1, p.US)), max(high, p.US)
 			if p.Percentile < 100 {
 				most = max(most, nines(p.Percentile))
 			}

@@ -31,7 +31,7 @@ func NewThrottle(address string, limit *stint.Limit, o Options) (Target, error) 
 		return nil, errors.New("loadtest: CL.THROTTLE has only token buckets, filled steadily, per whole seconds")
 	}
 	name := newPhrase(Placeholder, o.Prefix)
-	burst, count, period := strconv.Itoa(int(s.Burst)-1), strconv.Itoa(int(s.Requests)), strconv.Itoa(int(s.Per/time.Second))
+	burst, count, period := strconv.FormatUint(uint64(s.Burst)-1, 10), strconv.FormatUint(uint64(s.Requests), 10), strconv.FormatInt(int64(s.Per/time.Second), 10)
 	t := &respTarget{address: address, options: o}
 	t.command = func(key int, cost uint32) []string {
 		return []string{"CL.THROTTLE", name.text(key), burst, count, period, strconv.FormatUint(uint64(cost), 10)}
