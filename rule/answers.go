@@ -61,3 +61,28 @@ func (a *Answers) String() string {
 	}
 	return strings.Join(words, " ")
 }
+
+// ParseStatuses returns the first and the last status of a text such as 401, 4xx or 400-403.
+func ParseStatuses(text string) (from, to int, ok bool) {
+	if class, rest := text[:min(len(text), 1)], text[min(len(text), 1):]; strings.EqualFold(rest, "xx") {
+		from, ok = parseStatus(class + "00")
+		return from, from + 99, ok
+	}
+	first, last, isRange := strings.Cut(text, "-")
+	from, ok = parseStatus(first)
+	if to = from; isRange && ok {
+		to, ok = parseStatus(last)
+	}
+	return from, to, ok && from <= to
+}
+
+func parseStatus(text string) (int, bool) {
+	n := 0
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, len(text) == 3 && n >= LeastStatus && n <= MostStatus
+}

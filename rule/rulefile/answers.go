@@ -2,7 +2,6 @@ package rulefile
 
 import (
 	"fmt"
-	"strings"
 
 	"stint"
 	"stint/internal/strictyaml"
@@ -58,7 +57,7 @@ func (l *limit) readResponses(count strictyaml.Value) {
 
 // readStatus adds one status or one range of statuses.
 func (l *limit) readStatus(v strictyaml.Value) {
-	from, to, ok := parseStatuses(v.Text())
+	from, to, ok := rule.ParseStatuses(v.Text())
 	if !ok {
 		l.fail(v, fmt.Sprintf("statuses: %q is no status of HTTP", v.Text()),
 			fmt.Sprintf("write a number from %d to %d, a class such as 5xx, or a range such as 400-403", rule.LeastStatus, rule.MostStatus))
@@ -71,29 +70,4 @@ func (l *limit) readStatus(v strictyaml.Value) {
 		}
 	}
 	l.answers.Add(from, to)
-}
-
-// parseStatuses returns the first and the last status of a text such as 401, 4xx or 400-403.
-func parseStatuses(text string) (from, to int, ok bool) {
-	if class, rest := text[:min(len(text), 1)], text[min(len(text), 1):]; strings.EqualFold(rest, "xx") {
-		from, ok = parseStatus(class + "00")
-		return from, from + 99, ok
-	}
-	first, last, isRange := strings.Cut(text, "-")
-	from, ok = parseStatus(first)
-	if to = from; isRange && ok {
-		to, ok = parseStatus(last)
-	}
-	return from, to, ok && from <= to
-}
-
-func parseStatus(text string) (int, bool) {
-	n := 0
-	for _, c := range []byte(text) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n, len(text) == 3 && n >= rule.LeastStatus && n <= rule.MostStatus
 }

@@ -3,7 +3,6 @@ package rulefile
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	_ "time/tzdata" // time zones work without those of the system
 
@@ -172,7 +171,7 @@ func (l *limit) duration(d *time.Duration) func(strictyaml.Value) {
 			return
 		}
 		hint := "write a duration such as 500ms, 1s, 15m, 1h30m, 1d or 2w"
-		if near := unitNamed(written); near != nil {
+		if near, ok := rule.ParseUnit(hints.Unit(written)); ok {
 			hint = fmt.Sprintf("write %s, or the word unit: %s", text.FormatDuration(near.Per), near.Name)
 		} else if v.IsInt() && errors.Is(err, text.ErrNoUnit) {
 			hint = fmt.Sprintf("write %ss for seconds, or another unit: ms, m, h, d, w", written)
@@ -211,8 +210,8 @@ func (l *limit) readUnit(v strictyaml.Value) {
 		return
 	}
 	hint := "write second, minute, hour, day, week, month or year; any other length goes with the word per, such as per: 15m"
-	if near := unitNamed(text); near != nil {
-		hint = fmt.Sprintf("did you mean %q?", near.Name)
+	if near := hints.Unit(text); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if d, err := rule.ParseDuration(text); err == nil && d > 0 {
 		hint = fmt.Sprintf("write per: %s", text)
 	}
@@ -221,23 +220,6 @@ func (l *limit) readUnit(v strictyaml.Value) {
 		return
 	}
 	l.fail(v, fmt.Sprintf("unknown unit %q", text), hint)
-}
-
-// unitNamed returns the unit for a text such as minutes, sec or h.
-func unitNamed(text string) *rule.Unit {
-	text = strings.ToLower(text)
-	short := map[string]string{
-		"s": "second", "sec": "second", "m": "minute", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
-		"w": "week", "mon": "month", "y": "year", "yr": "year", "daily": "day",
-	}
-	singular := strings.TrimSuffix(text, "s")
-	for _, u := range rule.Units() {
-		if text == u.Name || singular == u.Name || short[text] == u.Name || singular != "" && short[singular] == u.Name ||
-			strings.TrimSuffix(text, "ly") == u.Name {
-			return &u
-		}
-	}
-	return nil
 }
 
 func (l *limit) readAlgorithm(v strictyaml.Value) {

@@ -46,7 +46,7 @@ func (f *fileCompiler) listed(v strictyaml.Value, l *rule.Listed) {
 			}
 		}
 	}
-	if known := v.Object(what, words, listHint); !known {
+	if known := v.Object(what, words, hints.List); !known {
 		return
 	}
 	f.oneLine(v.Line(), "the name of a list", l.Name)
@@ -72,24 +72,6 @@ func (f *fileCompiler) listed(v strictyaml.Value, l *rule.Listed) {
 		f.fill(*values, texts)
 	}
 	f.domain.Lists = append(f.domain.Lists, l)
-}
-
-func listHint(word string) string {
-	switch word {
-	case "cidr", "ip", "ips", "address", "addresses", "networks", "remote_address":
-		return "write cidrs: and a list, such as [192.0.2.0/24, 2001:db8::/32]"
-	case "value":
-		return "write values: and a list"
-	case "header_name":
-		return "write header:"
-	case "descriptor_key", "descriptor":
-		return "write key:"
-	case "file":
-		return "write cidrs: {file: NAME} or values: {file: NAME}"
-	case "status":
-		return "only deny has a status; what is exempt passes"
-	}
-	return hints.Elsewhere(word)
 }
 
 // fill reads a list from the rule file, or from the file that it names.
