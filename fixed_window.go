@@ -31,17 +31,36 @@ func (l *Limit) calendar(now int64) (start, end int64) {
 	case Year:
 		m, d, years = 1, 1, 1
 	case Month:
-		d, months = 1, 1
+		if months = 1; d < l.anchorDay(y, m) {
+			m--
+		}
+		d = l.anchorDay(y, m)
 	case Week:
 		d, days = d-(int(t.Weekday())+6)%7, 7
 	default:
 		days = 1
 	}
-	start, end = midnight(y, m, d, zone), midnight(y+years, m+time.Month(months), d+days, zone)
-	if now >= end { // the clock went back over midnight, and the old day seems to continue
-		start, end = end, midnight(y+2*years, m+time.Month(2*months), d+2*days, zone)
+	next := func(n int) int64 {
+		if l.spec.Calendar == Month {
+			d = l.anchorDay(y, m+time.Month(n))
+		}
+		return midnight(y+n*years, m+time.Month(n*months), d+n*days, zone)
 	}
-	return start, end
+	start, end = midnight(y, m, d, zone), next(1)
+	if now >= end { // the clock went back over midnight, and the old day seems to continue
+		start, end = end, next(2)
+	}
+	return max(0, start), end // the first week of 1970 began before it
+}
+
+// anchorDay returns the day of a month on which the window begins: Anchor, or the last day of a
+// shorter month.
+func (l *Limit) anchorDay(y int, m time.Month) int {
+	day := max(1, int(l.spec.Anchor))
+	if day <= 28 {
+		return day
+	}
+	return min(day, time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day())
 }
 
 // midnight returns the start of a day: 00:00, or the first time after it if clocks skip it. If

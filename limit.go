@@ -132,8 +132,10 @@ type Spec struct {
 	// once, not in each window.
 	CarryDebt bool
 
-	// Calendar makes a fixed_window follow the calendar of Zone (nil: UTC).
+	// Calendar makes a fixed_window follow the calendar of Zone (nil: UTC). Anchor is the day, 1 to
+	// 31, on which each window of a Month begins: the last day of a month that is shorter. 0 means 1.
 	Calendar Period
+	Anchor   uint8
 	Zone     *time.Location
 
 	// MinInterval is the least distance between two takes of a sliding_log, at most
@@ -289,7 +291,12 @@ func (l *Limit) same(other *Limit) bool {
 	a, b := &l.spec, &other.spec
 	return a.Algorithm == b.Algorithm && a.Requests == b.Requests && a.Per == b.Per && a.Burst == b.Burst &&
 		a.Step == b.Step && a.Reserve == b.Reserve && a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks && a.StartUsedUp == b.StartUsedUp &&
-		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone) && a.Ladder == b.Ladder && a.Decay == b.Decay && a.Jitter == b.Jitter
+		a.sameCalendar(b) && a.Ladder == b.Ladder && a.Decay == b.Decay && a.Jitter == b.Jitter
+}
+
+// sameCalendar reports whether the windows of two limits begin at the same times of the calendar.
+func (s *Spec) sameCalendar(other *Spec) bool {
+	return s.Calendar == other.Calendar && max(1, s.Anchor) == max(1, other.Anchor) && sameZone(s.Zone, other.Zone)
 }
 
 func sameZone(a, b *time.Location) bool {

@@ -23,8 +23,7 @@ func (l *Limit) reads(other *Limit) bool {
 	case a.Algorithm == TokenBucket, a.Algorithm == LeakyBucket:
 		return a.Requests == b.Requests && a.Step == b.Step && a.Reserve == b.Reserve
 	}
-	return a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks &&
-		a.Calendar == b.Calendar && sameZone(a.Zone, b.Zone)
+	return a.FromFirst == b.FromFirst && a.CarryDebt == b.CarryDebt && a.Blocks == b.Blocks && a.sameCalendar(b)
 }
 
 // migrate is [StoreLimit.Migrate].

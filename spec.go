@@ -53,6 +53,7 @@ func (s *Spec) checkForeign() error {
 		{"align", s.FromFirst, []Algorithm{FixedWindow}},
 		{"carry_debt", s.CarryDebt, []Algorithm{FixedWindow}},
 		{"time_zone", s.Calendar != NoPeriod || s.Zone != nil, []Algorithm{FixedWindow}},
+		{"anchor", s.Anchor != 0, []Algorithm{FixedWindow}},
 		{"blocks", s.Blocks != 0, []Algorithm{SlidingWindow}},
 		{"start", s.StartUsedUp, []Algorithm{SlidingWindow}},
 		{"min_interval", s.MinInterval != 0, []Algorithm{SlidingLog}},
@@ -82,6 +83,9 @@ func join(list []Algorithm) string {
 }
 
 func (s *Spec) checkPer() error {
+	if s.Anchor > 31 || s.Anchor > 0 && s.Calendar != Month {
+		return &SpecError{Field: "anchor", Problem: fmt.Sprintf("%d is no day of a period", s.Anchor), Hint: "give a day from 1 to 31, with unit: month and time_zone"}
+	}
 	if s.Calendar != NoPeriod {
 		if int(s.Calendar) >= len(periodNames) || s.Per != 0 || s.FromFirst {
 			return &SpecError{Field: "time_zone", Problem: "a calendar period stands with another length or start", Hint: "give unit: day, week, month or year and time_zone alone"}

@@ -222,7 +222,7 @@ func (f *Facts) Reloaded(table *rule.Table, first bool) {
 // numbers returns the numbers of a limit that its shares depend on.
 func numbers(l *stint.Limit) string {
 	s := l.Spec()
-	return fmt.Sprintf("%s %d per %s %s burst %d", s.Algorithm, s.Requests, s.Per, s.Calendar, s.Burst)
+	return fmt.Sprintf("%s %d per %s %s from %d burst %d", s.Algorithm, s.Requests, s.Per, s.Calendar, s.Anchor, s.Burst)
 }
 
 // maxRetired is the most rules without a table whose facts are kept after a reload, in case they return.

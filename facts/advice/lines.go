@@ -184,6 +184,7 @@ func words(spec *stint.Spec) []string {
 		}
 		add(true, "unit: %s", spec.Calendar)
 		add(true, "time_zone: %s", scalar(zone.String()))
+		add(spec.Anchor > 0, "anchor: %d", spec.Anchor)
 	}
 	add(true, "algorithm: %s", spec.Algorithm)
 	add(spec.Burst > 0, "burst: %d", spec.Burst)

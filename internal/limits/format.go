@@ -19,6 +19,9 @@ func Format(l *stint.Limit) string {
 	written := fmt.Sprintf("%s %d per ", s.Algorithm, s.Requests)
 	if s.Calendar != stint.NoPeriod {
 		written += fmt.Sprintf("calendar %s in %s", s.Calendar, s.Zone)
+		if s.Anchor > 0 {
+			written += fmt.Sprintf(" from day %d", s.Anchor)
+		}
 	} else {
 		written += text.FormatDuration(s.Per)
 	}

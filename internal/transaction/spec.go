@@ -20,7 +20,10 @@ const (
 	allFlags = 1<<iota - 1
 )
 
-// AppendSpec appends the numbers of a limit: algorithm, flags, calendar period (a byte each),
+// anchorShift is the first bit of the anchor day in the byte of the calendar period.
+const anchorShift = 3
+
+// AppendSpec appends the numbers of a limit: algorithm, flags, calendar period and anchor (a byte each),
 // requests, burst, blocks, per, max_wait, min_interval (uvarints, times in nanoseconds), and the
 // name of the time zone after its length, "" for none. A penalty has decay in nanoseconds and jitter
 // (uvarints), and its ladder after its length.
@@ -31,7 +34,7 @@ func AppendSpec(b []byte, s *stint.Spec) []byte {
 			flags |= 1 << i
 		}
 	}
-	b = append(b, byte(s.Algorithm), flags, byte(s.Calendar))
+	b = append(b, byte(s.Algorithm), flags, byte(s.Calendar)|s.Anchor<<anchorShift)
 	for _, n := range []uint64{
 		uint64(s.Requests), uint64(s.Burst), uint64(s.Blocks),
 		uint64(s.Per), uint64(s.MaxWait), uint64(s.MinInterval),
@@ -71,7 +74,8 @@ func ReadSpec(b []byte) (*stint.Limit, []byte, error) {
 	}
 	var s stint.Spec
 	flags := b[1]
-	s.Algorithm, s.Calendar = stint.Algorithm(b[0]), stint.Period(b[2])
+	s.Algorithm = stint.Algorithm(b[0])
+	s.Calendar, s.Anchor = stint.Period(b[2]&(1<<anchorShift-1)), b[2]>>anchorShift
 	s.Step, s.FromFirst = flags&flagStep != 0, flags&flagFromFirst != 0
 	s.CountDenied, s.Overdraw = flags&flagCountDenied != 0, flags&flagOverdraw != 0
 	s.Reserve, s.StartUsedUp = flags&flagHold != 0, flags&flagStartFull != 0

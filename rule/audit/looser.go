@@ -82,7 +82,7 @@ func passes(tight, loose stint.Spec) bool {
 // windows do not start together.
 func windowsIn(inner, outer *stint.Spec) (float64, bool) {
 	if inner.Calendar != stint.NoPeriod || outer.Calendar != stint.NoPeriod {
-		return 1, inner.Calendar == outer.Calendar && inner.Zone.String() == outer.Zone.String()
+		return 1, inner.Calendar == outer.Calendar && max(1, inner.Anchor) == max(1, outer.Anchor) && inner.Zone.String() == outer.Zone.String()
 	}
 	return float64(outer.Per / inner.Per), outer.Per%inner.Per == 0
 }

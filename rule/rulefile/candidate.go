@@ -14,7 +14,7 @@ import (
 
 // candidateWords are the words of a candidate.
 var candidateWords = []string{
-	"algorithm", "requests", "requests_per_unit", "per", "unit", "time_zone", "burst", "refill", "align", "blocks", "start",
+	"algorithm", "requests", "requests_per_unit", "per", "unit", "time_zone", "anchor", "burst", "refill", "align", "blocks", "start",
 	"min_interval", "max_wait", "count_denied",
 }
 
@@ -81,7 +81,7 @@ func (l *limit) takeOver(of *limit, all strictyaml.Words) {
 			there = !per && !unit
 		case "requests", "requests_per_unit":
 			there = !requests && !perUnit
-		case "time_zone":
+		case "time_zone", "anchor":
 			there = same && !per
 		case "burst": // a bucket whose burst is its requests keeps both equal
 			there = same && (of.spec.Algorithm != stint.TokenBucket || of.spec.Burst != of.spec.Requests)

@@ -120,6 +120,7 @@ func (l *limit) words() strictyaml.Words {
 		"count_denied":      func(v strictyaml.Value) { l.spec.CountDenied = v.Bool() },
 		"overdraw":          func(v strictyaml.Value) { l.spec.Overdraw = v.Bool() },
 		"time_zone":         l.readZone,
+		"anchor":            l.readAnchor,
 		"unlimited":         func(v strictyaml.Value) { l.unlimited = v.Bool() },
 		"name":              func(v strictyaml.Value) { l.name = v.Text() },
 		"replaces":          l.readReplaces,
@@ -255,6 +256,17 @@ func (l *limit) readZone(v strictyaml.Value) {
 		return
 	}
 	l.zone = zone
+}
+
+func (l *limit) readAnchor(v strictyaml.Value) {
+	n := v.Uint(31)
+	l.spec.Anchor = uint8(n)
+	if !v.IsInt() || n == 0 {
+		l.wrong = true
+		if v.IsInt() && v.Text() == "0" {
+			v.Fail("anchor: 0 is no day", "write a day from 1 to 31, or leave it out for the first of the month")
+		}
+	}
 }
 
 func (l *limit) readReplaces(v strictyaml.Value) {

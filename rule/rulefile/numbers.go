@@ -55,7 +55,11 @@ func (l *limit) readPeriod(known bool) {
 			l.spec.Per = u.Per
 		}
 	}
+	anchor, saysAnchor := l.said["anchor"]
 	zone, saysZone := l.said["time_zone"]
+	if saysAnchor && (!saysZone || l.calendar != stint.Month) {
+		l.fail(anchor, "anchor is set without a month of the calendar", "use it with unit: month and time_zone")
+	}
 	if !saysZone || l.zone == nil {
 		return
 	}
@@ -90,6 +94,7 @@ var wordsOf = map[string][]stint.Algorithm{
 	"refill":       {stint.TokenBucket},
 	"max_wait":     {stint.LeakyBucket},
 	"align":        {stint.FixedWindow},
+	"anchor":       {stint.FixedWindow},
 	"blocks":       {stint.SlidingWindow},
 	"start":        {stint.SlidingWindow},
 	"min_interval": {stint.SlidingLog},

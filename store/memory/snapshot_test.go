@@ -30,7 +30,7 @@ func kept(t testing.TB) (limits, changed []*stint.Limit) {
 	}
 	all := append([]stint.Spec(nil), specs...)
 	all = append(all,
-		stint.Spec{Algorithm: stint.FixedWindow, Requests: 100, Calendar: stint.Month, Zone: berlin},
+		stint.Spec{Algorithm: stint.FixedWindow, Requests: 100, Calendar: stint.Month, Anchor: 31, Zone: berlin},
 		stint.Spec{Algorithm: stint.FixedWindow, Requests: 100, Calendar: stint.Day},
 		stint.Spec{Algorithm: stint.SlidingLog, Requests: 100, Per: time.Hour, MinInterval: time.Millisecond, CountDenied: true},
 		stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Hour, Overdraw: true},

@@ -183,7 +183,7 @@ func variants(requests uint32) []*stint.Limit {
 		spec.Requests, spec.Per = requests, time.Hour
 		all = append(all, stint.MustLimit(spec))
 	}
-	return append(all, stint.MustLimit(stint.Spec{Requests: requests, Calendar: stint.Month}))
+	return append(all, stint.MustLimit(stint.Spec{Requests: requests, Calendar: stint.Month, Anchor: 15}))
 }
 
 // name returns a different name for each variant.

@@ -126,6 +126,20 @@ func TestDecodersAreFrugal(t *testing.T) {
 	testkit.Frugal(t, seeds, func(input []byte) { _ = parse(input, now) })
 }
 
+// An anchor day arrives as it was sent.
+func TestAnchor(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Requests: 5, Calendar: stint.Month, Anchor: 31, Zone: time.UTC})
+	var w Writer
+	w.Begin(KindQuery, 7)
+	w.Limit(limit)
+	r := NewReader(w.Data)
+	r.Cut(2)
+	r.Fixed64()
+	if got := r.Limit(); got == nil || !got.ForStores().Same(limit) {
+		t.Errorf("got %v, error %v", got, r.Err)
+	}
+}
+
 // A message in which every key has a limit of its own is taken, however many there are.
 func TestManyLimitsInOneMessage(t *testing.T) {
 	for _, n := range []int{100, 5000} {

@@ -100,13 +100,13 @@ func (r *Reader) Limit() *stint.Limit {
 		}
 	}
 	zone := r.Bytes()
-	if r.Err != nil || n > uint64(len(r.limits)) || f[0] > uint64(stint.Unlimited) || f[2] > uint64(stint.Year) {
+	if r.Err != nil || n > uint64(len(r.limits)) || f[0] > uint64(stint.Unlimited) || f[2]>>anchorShift > 31 || f[2]&(1<<anchorShift-1) > uint64(stint.Year) {
 		r.Fail()
 		return nil
 	}
 	has := func(i int) bool { return f[1]&(1<<i) != 0 }
 	s := stint.Spec{
-		Algorithm: stint.Algorithm(f[0]), Calendar: stint.Period(f[2]), Requests: uint32(f[3]), Burst: uint32(f[4]),
+		Algorithm: stint.Algorithm(f[0]), Calendar: stint.Period(f[2] & (1<<anchorShift - 1)), Anchor: uint8(f[2] >> anchorShift), Requests: uint32(f[3]), Burst: uint32(f[4]),
 		Blocks: int(f[5]), Per: time.Duration(f[6]), MaxWait: time.Duration(f[7]), MinInterval: time.Duration(f[8]),
 		Step: has(0), FromFirst: has(1), CountDenied: has(2), Overdraw: has(3), Reserve: has(4), StartUsedUp: has(5), CarryDebt: has(6),
 		RoundRate: true, // the sender accepted this limit

@@ -45,6 +45,9 @@ func (w *Writer) Flag(set bool) {
 // ago writes the time from at to now.
 func (w *Writer) ago(at, now stint.Instant) { w.Number(uint64(max(0, now-at))) }
 
+// anchorShift is the first bit of the anchor day in the number of the calendar period.
+const anchorShift = 3
+
 // Limit writes the number of a limit in this message, and the first time its parameters.
 func (w *Writer) Limit(l *stint.Limit) {
 	if n, ok := w.limits[l]; ok {
@@ -69,7 +72,7 @@ func (w *Writer) Limit(l *stint.Limit) {
 		zone = s.Zone.String()
 	}
 	for _, n := range []uint64{
-		uint64(s.Algorithm), flags, uint64(s.Calendar), uint64(s.Requests), uint64(s.Burst), uint64(s.Blocks),
+		uint64(s.Algorithm), flags, uint64(s.Calendar) | uint64(s.Anchor)<<anchorShift, uint64(s.Requests), uint64(s.Burst), uint64(s.Blocks),
 		uint64(s.Per), uint64(s.MaxWait), uint64(s.MinInterval),
 	} {
 		w.Number(n)

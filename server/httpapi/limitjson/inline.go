@@ -20,7 +20,7 @@ import (
 var Words = []string{
 	"algorithm", "requests", "per", "burst", "refill", "align", "blocks", "min_interval",
 	"count_denied", "max_wait", "overdraw", "unit", "requests_per_unit", "unlimited",
-	"time_zone", "start",
+	"time_zone", "start", "anchor",
 }
 
 const (
@@ -40,6 +40,7 @@ const (
 	hasUnlimited
 	hasTimeZone
 	hasStart
+	hasAnchor
 )
 
 // maxWord is the maximum length of a word of a limit, such as the name of a time zone, in bytes.
@@ -120,6 +121,13 @@ func (w *written) read(s *jsonbody.Scanner, field int) (f *jsonbody.Fault) {
 		w.unlimited, f = s.Truth()
 	case hasStart:
 		spec.StartUsedUp, f = either(s, "unused", "used_up")
+	case hasAnchor:
+		var n uint32
+		n, f = s.Whole(wholeHint)
+		spec.Anchor = uint8(min(n, math.MaxUint8))
+		if f == nil && n == 0 {
+			f = jsonbody.BadAt(s.Pos, "0 is no day", "give a day from 1 to 31, or leave it out for the first")
+		}
 	case hasTimeZone:
 		spec.Zone, f = readZone(s)
 	}

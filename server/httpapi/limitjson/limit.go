@@ -17,6 +17,7 @@ type Limit struct {
 	Refill      string  `json:"refill,omitempty"`
 	Align       string  `json:"align,omitempty"`
 	TimeZone    string  `json:"time_zone,omitempty"`
+	Anchor      uint8   `json:"anchor,omitempty"`
 	Blocks      int     `json:"blocks,omitempty"`
 	Start       string  `json:"start,omitempty"`
 	MinInterval string  `json:"min_interval,omitempty"`
@@ -61,6 +62,7 @@ func LimitOf(l *stint.Limit) Limit {
 		if s.Zone != nil {
 			a.TimeZone = s.Zone.String()
 		}
+		a.Anchor = s.Anchor
 	}
 	return a
 }

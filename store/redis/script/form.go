@@ -118,6 +118,9 @@ func head(s stint.Spec) string {
 		if s.Zone != nil {
 			zone = url.PathEscape(s.Zone.String()) // no space and no bar
 		}
+		if s.Anchor > 1 {
+			zone += fmt.Sprintf("@%d", s.Anchor) // scripts compare it with the zone; no zone has an @
+		}
 		return fmt.Sprintf("1c %d %d %s", s.Requests, s.Calendar, zone)
 	case s.FromFirst:
 		return fmt.Sprintf("1f %d %d", s.Requests, per)

@@ -145,6 +145,14 @@ func setWord(spec *stint.Spec, name, value string) (err error) {
 		spec.MinInterval, err = time.ParseDuration(value)
 	case "max_wait":
 		spec.MaxWait, err = time.ParseDuration(value)
+	case "calendar":
+		spec.Calendar, err = period(value)
+	case "zone":
+		spec.Zone, err = time.LoadLocation(value)
+	case "anchor":
+		var day uint32
+		day, err = count(value)
+		spec.Anchor = uint8(day)
 	case "ladder":
 		spec.Ladder = strings.ReplaceAll(value, ",", " ")
 	case "decay":
@@ -167,6 +175,16 @@ func setWord(spec *stint.Spec, name, value string) (err error) {
 		err = fmt.Errorf("unknown word")
 	}
 	return err
+}
+
+// period reads the name of a calendar period.
+func period(value string) (stint.Period, error) {
+	for p := stint.Day; p <= stint.Year; p++ {
+		if p.String() == value {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("neither day, week, month nor year")
 }
 
 func count(value string) (uint32, error) {
