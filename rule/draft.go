@@ -59,11 +59,14 @@ type Contents struct {
 	Warnings []Warning
 	Files    []string // see Table.Files
 	Hash     string   // see Table.Hash
+
+	Plans       []Plan // see Table.Plans
+	DefaultPlan string
 }
 
 // NewTable returns a table. The caller must not change the contents afterwards.
 func NewTable(c Contents) *Table {
-	t := &Table{byName: map[string]*Domain{}, rules: c.Rules, warnings: c.Warnings, files: c.Files, hash: c.Hash}
+	t := &Table{byName: map[string]*Domain{}, rules: c.Rules, warnings: c.Warnings, files: c.Files, hash: c.Hash, plans: c.Plans, defaultPlan: c.DefaultPlan}
 	for _, draft := range c.Domains {
 		d := draft.domain()
 		t.domains = append(t.domains, d)
@@ -73,6 +76,7 @@ func NewTable(c Contents) *Table {
 	for i, r := range t.rules {
 		r.Index = i
 	}
+	t.adopt()
 	return t
 }
 
@@ -96,8 +100,8 @@ func (d *Draft) domain() *Domain {
 // identify sets the keys of all rules at these nodes and below.
 func (l level) identify() {
 	for _, n := range l.nodes() {
-		for i, r := range n.Rules {
-			r.identify(i)
+		for _, r := range n.Rules {
+			r.identify()
 		}
 		n.children.identify()
 	}

@@ -92,6 +92,15 @@ func (r *Rule) Summary() string {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
+	if r.Plan != nil {
+		words[0] = fmt.Sprintf("plan limit %s %s of %s: %s", r.Plan.Limit, r.Plan.Place, r.OfPlan, words[0])
+		for _, name := range r.Plan.Plans() {
+			if other := r.Plan.Rules[name]; name != r.OfPlan {
+				add(true, "of %s: %s", name, limits.Format(other.Limit))
+			}
+			add(r.Plan.Rules[name].Zone != nil, "from the day of the subscription")
+		}
+	}
 	add(r.Soft > 0, "soft %v", r.Soft)
 	add(r.Tally != nil, "counting denied hits")
 	add(r.Answers != nil, "charging answers %v", r.Answers)

@@ -33,6 +33,11 @@ func (t *Table) Gauges() []string {
 			names[r.Elastic.Gauge] = struct{}{}
 		}
 	}
+	t.variants(func(_, r *Rule) {
+		if r.Elastic != nil && r.Elastic.Gauge != "" {
+			names[r.Elastic.Gauge] = struct{}{}
+		}
+	})
 	return slices.Sorted(maps.Keys(names))
 }
 

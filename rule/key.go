@@ -27,10 +27,9 @@ const (
 
 var escapes = strings.NewReplacer(`\`, `\\`, `/`, `\/`, `=`, `\=`, `~`, `\~`, `#`, `\#`, `@`, `\@`, `|`, `\|`)
 
-// identify sets the fields that AppendKey and AppendPlace read. index is the position among the
-// limits of the node. The numbers of a limit are not part of the key, so a key keeps its state
+// identify sets the fields that AppendKey and AppendPlace read. The numbers of a limit are not part of the key, so a key keeps its state
 // when they change. A limit with a name keeps its state when other limits are added before it.
-func (r *Rule) identify(index int) {
+func (r *Rule) identify() {
 	var b strings.Builder
 	b.WriteString(escapes.Replace(r.Domain))
 	for i, l := range r.Path {
@@ -50,12 +49,17 @@ func (r *Rule) identify(index int) {
 			r.placed = append(r.placed, i)
 		}
 	}
+	suffix := ""
+	if r.Plan != nil {
+		suffix = r.placeSuffix()
+	}
 	switch {
 	case r.Given != "":
 		b.WriteString("@" + escapes.Replace(r.Given))
-	case index > 0:
-		b.WriteString("#" + strconv.Itoa(index))
+	case r.Position > 0 || suffix != "":
+		b.WriteString("#" + strconv.Itoa(r.Position))
 	}
+	b.WriteString(suffix)
 	r.identity = "r" + b.String() + "|"
 	if len(r.identity) > longIdentity {
 		sum := sha256.Sum256([]byte(r.identity))

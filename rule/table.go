@@ -27,6 +27,9 @@ type Table struct {
 	warnings []Warning
 	files    []string
 	hash     string
+
+	plans       []Plan
+	defaultPlan string
 }
 
 // Domain returns the domain with that name, nil if there is none.
@@ -47,7 +50,7 @@ func (t *Table) Terms() []*stint.Terms {
 			all = append(all, r.Candidate.Terms)
 		}
 	}
-	return all
+	return append(all, t.planTerms()...)
 }
 
 // Hash returns a short hash of the files' contents. Nodes compare it to see whether they have the
@@ -199,15 +202,21 @@ type Rule struct {
 	// Index is the position in [Table.Rules]; -1 for a rule of a catalog.
 	Index int
 
-	// Base is the rule of which this one is a copy with other numbers, see [Rule.With]; nil: it is
-	// none.
+	// Plan is set for a rule whose limit depends on the client's plan, see Planned; OfPlan is the plan
+	// whose limit this rule has. Position is the number of its `rate_limit` in the list of the node.
+	Plan     *Planned
+	OfPlan   string
+	Position int
+
+	// Base is the rule of which this one is a copy with other numbers, see [Rule.With], or with the
+	// limit of another plan; nil: it is none.
 	Base *Rule
 }
 
-// Original returns Base, or the rule itself if it is no copy.
+// Original returns the rule of the table of which this one is a copy, or the rule itself if it is none.
 func (r *Rule) Original() *Rule {
-	if r.Base != nil {
-		return r.Base
+	for r.Base != nil {
+		r = r.Base
 	}
 	return r
 }

@@ -13,7 +13,7 @@ import (
 	"stint/gateway/service"
 	"stint/internal/text"
 	"stint/rule"
-	"stint/rule/rulefile"
+	rulelist "stint/rule/list"
 )
 
 // list is the list of networks in one file. It is safe for concurrent use, except for load and
@@ -48,7 +48,7 @@ func (l *list) load() (changed bool, err error) {
 	if before != nil && before.sum == sum {
 		return false, l.check(before.networks)
 	}
-	networks, err := rulefile.ParseNetworks(l.path, data)
+	networks, err := rulelist.ParseNetworks(l.path, data)
 	if err != nil {
 		return false, faultOf(err)
 	}

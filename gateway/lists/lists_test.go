@@ -15,7 +15,7 @@ import (
 
 	"stint/gateway/gatewaytest"
 	"stint/internal/testkit"
-	"stint/rule/rulefile"
+	rulelist "stint/rule/list"
 )
 
 func TestMain(m *testing.M) {
@@ -268,7 +268,7 @@ func hundredThousand() string {
 func TestSize(t *testing.T) {
 	text := hundredThousand()
 	before := testkit.Heap()
-	l, err := rulefile.ParseNetworks("large.txt", []byte(text))
+	l, err := rulelist.ParseNetworks("large.txt", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestSize(t *testing.T) {
 
 // BenchmarkFind reports the cost of looking up an address in 100,000 networks.
 func BenchmarkFind(b *testing.B) {
-	l, err := rulefile.ParseNetworks("large.txt", []byte(hundredThousand()))
+	l, err := rulelist.ParseNetworks("large.txt", []byte(hundredThousand()))
 	if err != nil {
 		b.Fatal(err)
 	}

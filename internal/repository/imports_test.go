@@ -165,8 +165,13 @@ var layers = []layer{
 	},
 	{
 		[]string{"rule/rulefile"},
-		[]string{".", "rule", "rule/action", "rule/denial", "rule/penalty", "rule/token", "rule/rulefile/hints", "internal/..."},
+		[]string{".", "rule", "rule/action", "rule/denial", "rule/list", "rule/penalty", "rule/plan", "rule/token", "rule/rulefile/hints", "internal/..."},
 		"rule files depend on bytes only, so that a file can be checked without a store or a server",
+	},
+	{
+		[]string{"rule/list"},
+		[]string{"rule", "rule/action", "rule/rulefile/hints", "internal/..."},
+		"lists are read without knowing the limits of a file",
 	},
 	{
 		[]string{"rule/penalty"},

@@ -210,6 +210,19 @@ func (v Value) elements() []Value {
 	return list
 }
 
+// Get returns the value of a word of an object; ok is false if there is none, or v is no object.
+func (v Value) Get(word string) (value Value, ok bool) {
+	if !v.IsObject() {
+		return Value{}, false
+	}
+	for _, f := range v.Fields() {
+		if f.Name == word {
+			return f.Value, true
+		}
+	}
+	return Value{}, false
+}
+
 // Any returns the value as plain Go data: strings, numbers, booleans, nil, []any
 // and map[string]any.
 func (v Value) Any() any {

@@ -30,6 +30,10 @@ func (l *limit) try() bool {
 		c.at.Fail("candidate beside elastic", "what a key is lent depends on the limit in force, so nobody can try another one beside it; leave one of the two out")
 		return false
 	}
+	if l.subscription {
+		c.at.Fail("candidate beside anchor: subscription", "leave out the candidate, or write a day for all")
+		return false
+	}
 	all, words := c.words(), strictyaml.Words{}
 	for _, word := range candidateWords {
 		words[word] = all[word]

@@ -124,65 +124,109 @@ func (f *fileCompiler) limits(d *descriptor, n *rule.Node) {
 		return
 	}
 	for i, v := range list {
-		l := limit{
-			at: v, said: map[string]strictyaml.Value{}, policy: f.defaults.inherit(),
-			loose: f.doc.Loose(), tallies: f.doc.Loose() && !f.domain.Atomic,
+		if _, ok := v.Get("plan"); ok {
+			f.planned(d, n, v, i, len(list))
+			continue
 		}
+		l := f.newLimit(v)
 		if !l.read() {
 			f.refused = true
 			continue
 		}
-		r := &rule.Rule{
-			Given: l.name, Domain: f.domain.Name, Path: n.Path, Limit: l.limit, Stored: l.stored, Tally: l.tally(), Soft: l.soft, Unit: l.unit,
-			Penalty: f.penaltyOf(&l, d), Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Excess: f.excessOf(&l, d), Answers: l.answers,
-			OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Local: l.localLimit(), Headers: l.headers,
-			Coordination: l.coordination, KeptAfterLoss: l.keptAfterLoss(), AskPeers: l.asks && l.coordination == rule.Gossip,
-			DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.File, Line: v.Line(),
-		}
-		f.defaults.serve(&l)
-		f.oneLine(r.Line, "the name of a limit", l.name)
-		l.placeBy(r)
+		r := f.ruleOf(l, d, n, v)
+		r.Position = i
 		for j, other := range n.Rules {
 			if r.Given != "" && r.Given == other.Given {
 				v.Fail(fmt.Sprintf("two limits of one descriptor have the name %q", r.Given), "give each a name of its own, or none")
-			} else if r.Given == "" && other.Given == "" && r.Limit.ForStores().Same(other.Limit) && r.Answers.Same(other.Answers) {
+			} else if r.Given == "" && other.Given == "" && r.Limit.ForStores().Same(other.Limit) && r.Answers.Same(other.Answers) && other.Plan == nil {
 				v.Fail(fmt.Sprintf("limit %d of %s says the same as limit %d", i+1, d.level, j+1), "keep one of the two")
 			}
 		}
-		r.Name = f.name(r, i, len(list))
-		l.agree(r)
-		f.setCandidate(&l, r)
-		n.Rules = append(n.Rules, r)
-		f.rules = append(f.rules, r)
-		if l.penalty != nil {
-			f.penalized = append(f.penalized, penalized{r, l.penalty})
-		}
-		if l.elastic != nil {
-			f.borrowers = append(f.borrowers, borrower{r, l.elastic})
-		}
-		if l.ignored != "" {
-			f.warn("unlimited-number", v.Line(), r.Name, l.ignored, "leave it out: an unlimited rule has no number")
-		}
-		for _, note := range l.letPass {
-			f.warn("let-pass", v.Line(), r.Name, note[0], note[1])
-		}
+		r.Name = f.name(r, i, len(list), "")
+		f.complete(l, r, r)
+		f.add(l, r, n)
 	}
 }
 
-// name returns the name that users see for limit number index of count limits of a node: the name
-// in the file, else the path. It is unique within the domain.
-func (f *fileCompiler) name(r *rule.Rule, index, count int) string {
+// newLimit returns a limit that is to be read from v, with the defaults of the file.
+func (f *fileCompiler) newLimit(v strictyaml.Value) *limit {
+	return &limit{
+		at: v, said: map[string]strictyaml.Value{}, policy: f.defaults.inherit(),
+		loose: f.doc.Loose(), tallies: f.doc.Loose() && !f.domain.Atomic,
+	}
+}
+
+// ruleOf returns the rule of a limit that was read, without its name and what depends on it. at is the
+// rate_limit of the descriptor.
+func (f *fileCompiler) ruleOf(l *limit, d *descriptor, n *rule.Node, at strictyaml.Value) *rule.Rule {
+	r := &rule.Rule{
+		Given: l.name, Domain: f.domain.Name, Path: n.Path,
+		Shadow: d.shadow, Quota: d.quota, Replaces: l.replaces, Denial: l.denial, Excess: f.excessOf(l, d), Answers: l.answers,
+		OnStoreFailure: l.failure, LocalShare: l.share, Nodes: l.nodes, Headers: l.headers,
+		Coordination: l.coordination, KeptAfterLoss: l.keptAfterLoss(), AskPeers: l.asks && l.coordination == rule.Gossip,
+		DetailedMetric: d.detailedMetric, Metadata: d.metadata, File: f.domain.File, Line: at.Line(),
+	}
+	l.numbers(r)
+	r.Penalty = f.penaltyOf(l, d)
+	l.placeBy(r)
+	return r
+}
+
+// numbers sets what a rule has of the numbers of the limit.
+func (l *limit) numbers(r *rule.Rule) {
+	r.Limit, r.Stored, r.Tally, r.Soft, r.Unit, r.Local, r.Penalty = l.limit, l.stored, l.tally(), l.soft, l.unit, l.localLimit(), l.penalizes
+}
+
+// complete sets what depends on the name of a rule. first is the rule whose terms it shares if they are
+// the same: the one of another plan at its place, or the rule itself.
+func (f *fileCompiler) complete(l *limit, r, first *rule.Rule) {
+	l.agree(r)
+	if r != first && r.Terms.Own == nil && first.Terms.Own == nil && r.Terms.Coordination == first.Terms.Coordination && l.elastic == nil {
+		r.Terms = first.Terms
+	}
+	f.setCandidate(l, r)
+	if l.penalty != nil {
+		f.penalized = append(f.penalized, penalized{r, l.penalty})
+	}
+	if l.elastic != nil {
+		f.borrowers = append(f.borrowers, borrower{r, l.elastic})
+	}
+}
+
+// add adds a rule to its node and to the file.
+func (f *fileCompiler) add(l *limit, r *rule.Rule, n *rule.Node) {
+	f.defaults.serve(l)
+	f.oneLine(r.Line, "the name of a limit", l.name)
+	n.Rules = append(n.Rules, r)
+	f.rules = append(f.rules, r)
+	if l.ignored != "" {
+		f.warn("unlimited-number", r.Line, r.Name, l.ignored, "leave it out: an unlimited rule has no number")
+	}
+	for _, note := range l.letPass {
+		f.warn("let-pass", r.Line, r.Name, note[0], note[1])
+	}
+}
+
+// pathName returns the domain and the path of a node.
+func (f *fileCompiler) pathName(path []rule.Level) string {
 	parts := []string{f.domain.Name}
-	for _, l := range r.Path {
+	for _, l := range path {
 		parts = append(parts, l.String())
 	}
-	path := strings.Join(parts, "/")
+	return strings.Join(parts, "/")
+}
+
+// name returns the name that users see for limit number index of count limits of a node: the name
+// in the file, else the path. suffix names a place of plans. It is unique within the domain.
+func (f *fileCompiler) name(r *rule.Rule, index, count int, suffix string) string {
+	path := f.pathName(r.Path)
 	if count > 1 {
 		path += fmt.Sprintf("#%d", index+1)
 	}
+	path += suffix
 	name := path
 	if r.Given != "" {
-		name = r.Given
+		name = r.Given + suffix
 		if f.domain.names[name] {
 			f.warn("double-name", r.Line, path, fmt.Sprintf("the name %q is given to another rule already; this one is shown with its path", name),
 				"give each rule a name of its own, unless one `replaces` is to drop them all")

@@ -192,6 +192,9 @@ func (f *fileCompiler) noPool(b borrower, name string) {
 func (f *fileCompiler) checkPool(b borrower, pool *rule.Rule) {
 	why, hint := "", "name a plain limit of a rate that everybody shares"
 	switch s := pool.Limit.Spec(); {
+	case pool.Plan != nil:
+		why = "takes its limit from plans, and lends only from one that everybody shares"
+		hint = "name a rule with numbers of its own"
 	case f.isElastic(pool):
 		why = "is elastic itself"
 	case s.Algorithm == stint.Unlimited:

@@ -46,6 +46,10 @@ type limit struct {
 	ignored string       // text of a warning
 	letPass [][2]string  // texts of warnings, each with its hint
 
+	inPlan       bool   // it stands in a plan
+	outer        *outer // the rule that takes it from the plan
+	subscription bool   // anchor: subscription
+
 	noUnit  func() // reports an unknown unit, if the unit is used
 	loose   bool   // the file is read as envoyproxy/ratelimit does
 	tallies bool   // and the limits of the domain count as they do there
@@ -53,7 +57,12 @@ type limit struct {
 
 // read reads the limit. It returns false if there is a fault.
 func (l *limit) read() bool {
-	known := l.at.Object("a rate_limit", l.words(), hints.Limit)
+	words := l.words()
+	l.takeOuter(words)
+	if l.inPlan {
+		words["name"] = func(strictyaml.Value) {} // it names the place
+	}
+	known := l.at.Object("a rate_limit", words, hints.Limit)
 	l.check()
 	l.fits()
 	if replaced := l.name; replaced != "" {
@@ -74,6 +83,11 @@ func (l *limit) read() bool {
 	if l.wrong || !known {
 		return false
 	}
+	return l.derive()
+}
+
+// derive makes the limit and what follows from it. It returns false if there is a fault.
+func (l *limit) derive() bool {
 	return l.make() && (l.elastic == nil || l.stretch()) && (l.soft == 0 || l.soften()) && (l.penalty == nil || l.penalize()) && (l.candidate == nil || l.try())
 }
 
@@ -259,6 +273,12 @@ func (l *limit) readZone(v strictyaml.Value) {
 }
 
 func (l *limit) readAnchor(v strictyaml.Value) {
+	if v.Text() == "subscription" {
+		if l.subscription = l.inPlan; !l.inPlan {
+			l.fail(v, "anchor: subscription outside of a plan", "write a day from 1 to 31; only limits of plans know when a subscription began")
+		}
+		return
+	}
 	n := v.Uint(31)
 	l.spec.Anchor = uint8(n)
 	if !v.IsInt() || n == 0 {

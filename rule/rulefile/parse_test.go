@@ -135,7 +135,7 @@ func TestParseReportsAllFiles(t *testing.T) {
 		rulefile.Source{Name: "d.yaml", Data: []byte("domain: b\n\n")},
 	)
 	want := `a.yaml:3: unknown word "wrong" in the file
-  hint: known here are after_loss, atomic, cache, coordination, deny, descriptors, domain, exempt, gossip, http, local_share, nodes, on_store_failure
+  hint: known here are after_loss, atomic, cache, coordination, default_plan, deny, descriptors, domain, exempt, gossip, http, local_share, nodes, on_store_failure, plans
 c.yaml:1: domain "a" stands in two files; the other is a.yaml:2
   hint: put all descriptors of a domain into one file, name one of the domains otherwise, or set rules-merge
 d.yaml:1: domain "b" stands in two files; the other is b.yaml:1

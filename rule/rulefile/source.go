@@ -31,6 +31,9 @@ type Source struct {
 	// with a warning where Stint would refuse it, and its limits count as they do there; see
 	// [rule.Rule.Tally].
 	Envoy bool
+
+	// Stored is set for a plan that is a record: the source is an object `plans` with this plan alone.
+	Stored bool
 }
 
 // Parse makes a table of rule files. If there is any fault it returns no table and a
@@ -38,8 +41,16 @@ type Source struct {
 // Folder.
 func Parse(sources ...Source) (*rule.Table, error) {
 	c := newCompiler()
-	for _, src := range sources {
-		c.file(src)
+	files := make([]*fileCompiler, len(sources))
+	for i, src := range sources {
+		files[i] = c.open(src)
+	}
+	c.checkPlans()
+	for _, f := range files {
+		c.file(f)
+	}
+	for _, f := range files {
+		c.faults(f)
 	}
 	c.errors.Files = c.names()
 	if err := c.errors.OrNil(); err != nil {

@@ -26,7 +26,7 @@ var places = map[string]string{
 	"refill": "inside rate_limit", "align": "inside rate_limit", "blocks": "inside rate_limit", "start": "inside rate_limit",
 	"min_interval": "inside rate_limit", "max_wait": "inside rate_limit", "count_denied": "inside rate_limit",
 	"count": "inside rate_limit", "statuses": "inside rate_limit", "elastic": "inside rate_limit",
-	"denial": "inside rate_limit", "excess": "inside rate_limit", "places": "inside excess", "places_per_key": "inside excess", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "candidate": "inside rate_limit", "penalty": "inside rate_limit", "ladder": "inside penalty", "decay": "inside penalty", "jitter": "inside penalty", "shared": "inside penalty", "time_zone": "inside rate_limit", "anchor": "inside rate_limit", "unlimited": "inside rate_limit",
+	"denial": "inside rate_limit", "excess": "inside rate_limit", "places": "inside excess", "places_per_key": "inside excess", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "candidate": "inside rate_limit", "penalty": "inside rate_limit", "ladder": "inside penalty", "decay": "inside penalty", "jitter": "inside penalty", "shared": "inside penalty", "time_zone": "inside rate_limit", "anchor": "inside rate_limit", "plan": "inside rate_limit", "plans": "at the top of the file", "default_plan": "at the top of the file, beside plans", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit", "shard_by": "inside rate_limit",
 	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
 	"after_loss": "beside coordination: leased", "cache": "beside coordination: eventual", "gossip": "beside coordination: gossip", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
@@ -97,7 +97,20 @@ func Top(word string) string { return hintFor(word, foreignTop) }
 func Descriptor(word string) string { return hintFor(word, foreignDescriptor) }
 
 // Limit returns the hint for an unknown word inside a rate_limit.
-func Limit(word string) string { return hintFor(word, foreignLimit) }
+func Limit(word string) string {
+	if word == "plan" {
+		return "a limit of a plan, and a limit beside other numbers, has no plan; write {plan: NAME} in the rate_limit of a descriptor"
+	}
+	return hintFor(word, foreignLimit)
+}
+
+// BesidePlan returns the hint for a word that may not stand beside `plan:`.
+func BesidePlan(word string) string {
+	if strings.Contains(places[word], "inside rate_limit") {
+		return "numbers stand in the plans; write the word there, in the limits that the rule takes"
+	}
+	return Limit(word)
+}
 
 // Candidate returns the hint for a word that is not one of a candidate.
 func Candidate(word string) string {

@@ -1,4 +1,5 @@
-package rulefile
+// Package list reads the lists of rule files: addresses and values of requests that are exempt or denied.
+package list
 
 import (
 	"net/http"
