@@ -13,11 +13,13 @@ type Reason string
 const (
 	ReasonBanned      Reason = "banned"            // a ban, see Verdict.Ban
 	ReasonDenied      Reason = "denied"            // a deny list
+	ReasonNoPlan      Reason = "no_plan"           // the client has no plan, or one without limits for a rule
 	ReasonUnmatched   Reason = "unmatched"         // no limit applies, see Options.DenyUnmatched
 	ReasonPenalized   Reason = "penalized"         // a penalty: a client goes on after it was denied
 	ReasonUnavailable Reason = "limit_unavailable" // a failure policy, as the store could not decide
 	ReasonQueued      Reason = "queued"            // stored to be sent later
 	ReasonExcessFull  Reason = "excess_full"       // no place in a line or a queue
+	ReasonQuota       Reason = "quota_exceeded"    // a limit of the client's plan
 	ReasonRateLimited Reason = "rate_limited"      // a limit
 )
 
@@ -38,6 +40,8 @@ func (v *Verdict) reason(d *stint.Decision, r *rule.Rule, unmatched, penalized b
 		return ""
 	case v.Ban != "":
 		return ReasonBanned
+	case v.Listed == NoPlan:
+		return ReasonNoPlan
 	case v.Listed != nil:
 		return ReasonDenied
 	case unmatched:
@@ -48,6 +52,8 @@ func (v *Verdict) reason(d *stint.Decision, r *rule.Rule, unmatched, penalized b
 		return ReasonUnavailable
 	case v.ended != "":
 		return v.ended
+	case r != nil && r.Plan != nil:
+		return ReasonQuota
 	}
 	return ReasonRateLimited
 }

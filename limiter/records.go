@@ -14,7 +14,7 @@ import (
 // Records are what operators set for single clients while the service runs: bans, and overrides of the
 // numbers of rules. Its methods run in the goroutines of requests, many at a time, and must not block.
 type Records interface {
-	// Mentions reports whether entries with this key may have a ban or an override. Lookup is called
+	// Mentions reports whether entries with this key may have a ban, an override or a plan. Lookup is called
 	// for such entries alone.
 	Mentions(key string) bool
 
@@ -37,6 +37,10 @@ type Known interface {
 	// Ban reports whether there is a ban of the subject, and its end; the zero time for none. It may
 	// be in the past.
 	Ban() (until time.Time, banned bool)
+
+	// Plan returns the name of the subject's plan at a time, "" for the default plan, and when its
+	// subscription began, the zero time if that is unknown.
+	Plan(now time.Time) (name string, subscribed time.Time)
 
 	// Override returns the override of a rule that is in force at a time.
 	Override(rule string, now time.Time) (Override, bool)
@@ -64,6 +68,7 @@ var banned = &rule.Listed{Name: "ban", Status: http.StatusForbidden}
 // subject is an entry of a descriptor of which something is known.
 type subject struct {
 	descriptor int
+	last       bool // it is the last entry, whose plan counts
 	Known
 }
 
@@ -78,7 +83,7 @@ func (v *Verdict) lookUp(req *Request, domain *rule.Domain, records Records) boo
 				continue
 			}
 			if known := records.Lookup(entries[j].Key, entries[j].Value); known != nil {
-				v.known = append(v.known, subject{i, known})
+				v.known = append(v.known, subject{i, j == len(entries)-1, known})
 			}
 		}
 	}

@@ -31,6 +31,10 @@ type fakeKnown struct {
 	banned    bool
 	until     time.Time
 	overrides map[string]Override // by rule
+
+	plan       string
+	planUntil  time.Time
+	subscribed time.Time
 }
 
 func (f *fake) Mentions(key string) bool { return !strings.HasPrefix(key, "plain") }
@@ -61,6 +65,19 @@ func (k fakeKnown) Ban() (time.Time, bool) { return k.until, k.banned }
 func (k fakeKnown) Override(name string, now time.Time) (Override, bool) {
 	o, ok := k.overrides[name]
 	return o, ok && (o.Until.IsZero() || now.Before(o.Until))
+}
+
+func (k fakeKnown) Plan(now time.Time) (string, time.Time) {
+	if k.planUntil.IsZero() || now.Before(k.planUntil) {
+		return k.plan, k.subscribed
+	}
+	return "", k.subscribed
+}
+
+func (f *fake) plan(subject, name string) {
+	k := f.subjects[subject]
+	k.plan = name
+	f.subjects[subject] = k
 }
 
 func (f *fake) ban(subject string, until time.Time) {

@@ -82,6 +82,7 @@ type Verdict struct {
 	reserved  bool             // a limit that counts responses was charged
 	undone    bool
 	quota     bool // Request.Quota
+	planless  bool // the plan of a client has no limits for a rule
 	denyPeeks bool // Request.Debt: a peek may be denied
 	ended     Reason
 	turn      uint64
@@ -155,7 +156,7 @@ func (v *Verdict) reset(req *Request) {
 	v.Results, v.Asked = v.Results[:0], v.Asked[:0]
 	v.keys, v.ends, v.taken, v.sources = v.keys[:0], v.ends[:0], v.taken[:0], v.sources[:0]
 	v.pools, v.shared, v.penalties, v.Candidates = v.pools[:0], v.shared[:0], v.penalties[:0], v.Candidates[:0]
-	v.Penalized, v.looks = false, req.Penalties
+	v.Penalized, v.looks, v.planless = false, req.Penalties, false
 	v.Pending, v.Held, v.ended = false, false, ""
 	v.reserved, v.undone, v.Unmatched, v.quota, v.denyPeeks = false, false, false, req.Quota, req.Debt
 	v.call.At, v.call.Takes, v.call.Results = req.At, v.call.Takes[:0], v.call.Results[:0]
@@ -246,8 +247,15 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 			v.Asked = append(v.Asked, Asked{Descriptor: i, Cost: d.Cost, Decision: unmatched})
 			continue
 		}
+		planned := false
 		if domain != nil && !d.CatalogOnly {
 			for _, r := range domain.Match(d.Entries) {
+				if r.Plan != nil {
+					planned = true
+					if r = v.ofPlan(r, i, req); r == nil {
+						continue
+					}
+				}
 				replacing = replacing || len(r.Replaces) > 0
 				elastic = elastic || r.Elastic != nil
 				tries = tries || r.Candidate != nil
@@ -257,12 +265,15 @@ func (v *Verdict) match(domain *rule.Domain, rules *catalog.Catalog, req *Reques
 		if rules != nil {
 			ambiguous = !v.matchCatalog(rules, i, req) || ambiguous
 		}
-		if len(v.Asked) == before && len(v.shared) == sharing && !ambiguous {
+		if len(v.Asked) == before && len(v.shared) == sharing && !ambiguous && !planned {
 			v.unmatch(domain, rules, i, req, l)
 		}
 	}
-	if ambiguous && takes(req) {
+	if (ambiguous || v.planless) && takes(req) {
 		v.denyBy(ambiguousPath)
+		if !ambiguous {
+			v.denyBy(NoPlan)
+		}
 		v.Asked = v.Asked[:0]
 		return
 	}

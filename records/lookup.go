@@ -23,8 +23,10 @@ type Known struct {
 	overrides []*Override // in order of precedence; also those that have ended
 }
 
-// Empty reports whether the subject has neither a ban nor an override, not even one that has ended.
-func (k *Known) Empty() bool { return k.ban == nil && len(k.overrides) == 0 }
+// Empty reports whether the subject has no ban, no override and no plan, not even one that has ended.
+func (k *Known) Empty() bool {
+	return k.ban == nil && len(k.overrides) == 0 && (k.Subject == nil || k.Subject.Plan == "" && k.Subject.Subscribed.IsZero())
+}
 
 // Ban returns the ban of the subject at a time; nil if there is none.
 func (k *Known) Ban(now time.Time) *Ban {
@@ -44,7 +46,7 @@ func (k *Known) Override(rule string, now time.Time) *Override {
 	return nil
 }
 
-// Mentions reports whether entries with this key may have a ban or an override. Where it returns
+// Mentions reports whether entries with this key may have a ban, an override or a plan. Where it returns
 // false, no such entry needs a [File.Lookup] for these.
 func (f *File) Mentions(key string) bool {
 	_, ok := f.memory.Load().keys[key]

@@ -25,7 +25,7 @@ type memory struct {
 	revision uint64
 	networks index.Table
 	patterns index.Patterns[Override] // overrides with a pattern
-	keys     map[string]struct{}      // keys of entries that have a ban or an override, or had one
+	keys     map[string]struct{}      // keys of entries that are subjects, or have a ban or an override, or had one
 }
 
 // endOf returns the end of a ban as in package index.
@@ -57,6 +57,12 @@ func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
 			return nil, err
 		}
 		m.putPattern(v.Record, v.Revision)
+	}
+	c = tx.Bucket(bucketOf(Subjects)).Cursor()
+	for name, _ := c.First(); name != nil; {
+		key, _, _ := bytes.Cut(name, []byte("="))
+		m.keys[string(key)] = struct{}{}
+		name, _ = c.Seek(append(bytes.Clone(key), '='+1)) // past all subjects with this key
 	}
 	return m, nil
 }
@@ -116,7 +122,7 @@ func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
 // addKey adds the key of the entry that a ban or an override is about.
 func (m *memory) addKey(id ID) {
 	key, _, subject := strings.Cut(id.target(), "=")
-	if _, known := m.keys[key]; known || !subject || id.Kind != Bans && id.Kind != Overrides {
+	if _, known := m.keys[key]; known || !subject || id.Kind != Bans && id.Kind != Overrides && id.Kind != Subjects {
 		return
 	}
 	m.keys = maps.Clone(m.keys)

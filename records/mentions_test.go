@@ -9,7 +9,7 @@ import (
 	"stint/internal/testkit"
 )
 
-// Mentions knows the keys of bans and overrides, also after the file was opened again.
+// Mentions knows the keys of subjects, bans and overrides, also after the file was opened again.
 func TestMentions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	f := open(t, path)
@@ -18,10 +18,10 @@ func TestMentions(t *testing.T) {
 	}
 	put(t, f, Ban{Subject: "user=1"})
 	put(t, f, Override{Target: "org=a*", Rule: "r", Requests: 1}, Override{Target: "team=a", Rule: "r", Requests: 1})
-	put(t, f, Subject{Name: "plain=1", Kind: User}, Ban{Network: netip.MustParsePrefix("192.0.2.0/24")},
+	put(t, f, Subject{Name: "plain=1", Kind: User}, Subject{Name: "plain=zz", Kind: User}, Subject{Name: "plain1=1", Kind: User}, Ban{Network: netip.MustParsePrefix("192.0.2.0/24")},
 		APIKey{Hash: sumOf("k"), Last: "abcd", Subject: "keyed=1"})
 	for range 2 {
-		for key, want := range map[string]bool{"user": true, "org": true, "team": true, "plain": false, "keyed": false, "": false, "192.0.2.0/24": false} {
+		for key, want := range map[string]bool{"user": true, "org": true, "team": true, "plain": true, "plain1": true, "plai": false, "keyed": false, "": false, "192.0.2.0/24": false} {
 			if f.Mentions(key) != want {
 				t.Errorf("Mentions(%s) is not %v", key, want)
 			}

@@ -30,6 +30,10 @@ type Planned struct {
 	// Place is the name of the limit at this place, or its position in the lists, from 1.
 	Place string
 
+	// First is set for the first place of a `rate_limit`, which denies clients whose plan has no limits
+	// of this name.
+	First bool
+
 	// Default is the plan of clients that have none; "": they are denied.
 	Default string
 

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -68,7 +69,11 @@ func newBoard(table *rule.Table, before *board) *board {
 			n = new(atomic.Uint64)
 		}
 		b.unmatched[d.Name()] = n
-		for _, l := range d.Lists() {
+		lists := d.Lists()
+		if table.Planned() {
+			lists = append(slices.Clone(lists), limiter.NoPlan)
+		}
+		for _, l := range lists {
 			name := listName{d.Name(), l.Name, l.Exempt}
 			if b.listed[name] = before.listed[name]; b.listed[name] == nil {
 				b.listed[name] = new(atomic.Uint64)

@@ -87,7 +87,8 @@ type Input struct {
 	// Summary has the facts. Its At is the present time.
 	Summary *facts.Summary
 
-	// Table has the rules in force. Rules that it lacks, such as those per API, get no advice.
+	// Table has the rules in force. Rules that it lacks, such as those per API, get no advice; neither
+	// do rules whose limits come from plans, as each plan needs its own.
 	Table *rule.Table
 
 	// History returns the history of a rule in steps of ten minutes. Nil: only the summary counts.
@@ -109,7 +110,7 @@ func Of(in Input) []Advice {
 	for i := range in.Summary.Rules {
 		f := &in.Summary.Rules[i]
 		r := find(in.Table, f)
-		if r == nil || r.Limit.Algorithm() == stint.Unlimited || r.Limit.Spec().Requests == 0 {
+		if r == nil || r.Plan != nil || r.Limit.Algorithm() == stint.Unlimited || r.Limit.Spec().Requests == 0 {
 			continue
 		}
 		s := &study{in: &in, facts: f, rule: r, spec: r.Limit.Spec()}

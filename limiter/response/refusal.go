@@ -68,7 +68,7 @@ type Refuser struct {
 	status int
 	reset  web.Reset
 
-	denied, unknown, unavailable, listed, banned, unmatched, penalized, full, draining *web.Message
+	denied, quota, unknown, unavailable, listed, planless, banned, unmatched, penalized, full, draining *web.Message
 }
 
 // NewRefuser returns a Refuser with this text.
@@ -77,6 +77,9 @@ func NewRefuser(w RefusalText) *Refuser {
 		status: cmp.Or(w.Status, http.StatusTooManyRequests), reset: w.Reset,
 		denied: web.NewMessage(cmp.Or(w.Code, DefaultCode), cmp.Or(w.Message, DefaultMessage),
 			cmp.Or(w.Never, DefaultNeverMessage)),
+		quota: web.NewMessage(cmp.Or(w.Code, string(limiter.ReasonQuota)), cmp.Or(w.Message, DefaultMessage),
+			cmp.Or(w.Never, DefaultNeverMessage)),
+		planless: web.NewMessage(string(limiter.ReasonNoPlan), "", "This client has no plan that includes the request."),
 		unknown: web.NewMessage("unidentified", "", "The sender of this request is unknown."),
 		penalized: web.NewMessage(string(limiter.ReasonPenalized), "Too many requests after the limit was reached. Wait {wait} and try again.",
 			"Too many requests after the limit was reached."),
@@ -92,7 +95,11 @@ func NewRefuser(w RefusalText) *Refuser {
 // Denied makes the refusal of a request that policies[denied] denied, as the rule configures it.
 // If the rule's own body cannot be made, the body is the default one and the error says why.
 func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, policies []web.Policy, denied int) error {
-	*r = Refusal{Status: f.status, Body: r.Body[:0], message: f.denied, retry: v.RetryAfter}
+	message := f.denied
+	if v.Reason() == limiter.ReasonQuota {
+		message = f.quota
+	}
+	*r = Refusal{Status: f.status, Body: r.Body[:0], message: message, retry: v.RetryAfter}
 	var err error
 	if v.Rule != nil && v.Rule.Denial != nil {
 		own := v.Rule.Denial
@@ -105,10 +112,10 @@ func (f *Refuser) Denied(r *Refusal, accept []string, v *limiter.Verdict, polici
 		}
 	}
 	if web.PrefersProblem(accept) {
-		r.Media, r.Body = web.Problem, f.denied.AppendProblem(r.Body, r.Status, policies, denied)
+		r.Media, r.Body = web.Problem, message.AppendProblem(r.Body, r.Status, policies, denied)
 		return err
 	}
-	r.Media, r.Body = web.JSON, f.denied.AppendEnvelope(r.Body, &policies[denied].Decision, f.reset)
+	r.Media, r.Body = web.JSON, message.AppendEnvelope(r.Body, &policies[denied].Decision, f.reset)
 	return err
 }
 
@@ -121,7 +128,11 @@ func (f *Refuser) Listed(r *Refusal, accept []string, v *limiter.Verdict, fields
 		fields.Wait(v.RetryAfter)
 	}
 	if v.Ban == "" {
-		plainRefusal(r, accept, f.listed, v.Listed.Status, stint.Never)
+		message := f.listed
+		if v.Reason() == limiter.ReasonNoPlan {
+			message = f.planless
+		}
+		plainRefusal(r, accept, message, v.Listed.Status, stint.Never)
 		return
 	}
 	plainRefusal(r, accept, f.banned, v.Listed.Status, stint.Never)

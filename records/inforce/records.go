@@ -126,6 +126,14 @@ func (k *known) Ban() (until time.Time, banned bool) {
 	return ban.Until, true
 }
 
+// Plan implements limiter.Known.
+func (k *known) Plan(now time.Time) (name string, subscribed time.Time) {
+	if k.Subject == nil {
+		return "", subscribed
+	}
+	return k.Subject.PlanAt(now), k.Subject.Subscribed
+}
+
 // Override implements limiter.Known.
 func (k *known) Override(name string, now time.Time) (limiter.Override, bool) {
 	o := (*records.Known)(k).Override(name, now)

@@ -101,7 +101,7 @@ func (f *fileCompiler) place(d *descriptor, n *rule.Node, o *outer, p *plan.Plac
 	if byDefault == plan.Deny {
 		byDefault = ""
 	}
-	planned := &rule.Planned{Limit: o.plan.Text(), Place: p.ID, Default: byDefault, Has: has, Rules: variants}
+	planned := &rule.Planned{Limit: o.plan.Text(), Place: p.ID, First: numbers[2] <= 0, Default: byDefault, Has: has, Rules: variants}
 	var first *limit
 	var made *rule.Rule
 	for _, one := range p.Limits {

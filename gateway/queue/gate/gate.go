@@ -70,7 +70,7 @@ func (g *Gate) Ask(ctx context.Context, r *queue.Record) (a queue.Admission, err
 // refusal returns the answer for a denied record.
 func refusal(v *limiter.Verdict) queue.Admission {
 	switch reason := v.Reason(); {
-	case reason == limiter.ReasonBanned, reason == limiter.ReasonDenied, reason == limiter.ReasonUnmatched:
+	case reason == limiter.ReasonBanned, reason == limiter.ReasonDenied, reason == limiter.ReasonNoPlan, reason == limiter.ReasonUnmatched:
 		return queue.Admission{Refused: string(reason)}
 	case v.RetryAfter == stint.Never:
 		return queue.Admission{Refused: "the limit never allows it"}
