@@ -48,7 +48,8 @@ type App struct {
 	records    *records.File  // nil: not configured
 	recordLog  *recordlog.Log // nil: the records are not shared
 	clients    *clients       // nil: there are no records
-	facts      *knowledge     // nil: not configured
+	plans      storedPlans
+	facts      *knowledge // nil: not configured
 
 	rulesInRecords bool // book has its rules there
 
@@ -106,6 +107,7 @@ func New(config settings.Config) (*App, error) {
 		a.closeRecords()
 		return nil, err
 	}
+	table = a.addPlans(table)
 	a.metrics = a.registry()
 	a.metrics.Built(Version())
 	a.openClients()

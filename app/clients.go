@@ -8,6 +8,7 @@ import (
 	"stint/limiter"
 	"stint/records/inforce"
 	"stint/rule"
+	"stint/rule/rulefile"
 	"stint/telemetry"
 )
 
@@ -61,9 +62,9 @@ func (a *App) identify() func(key string) (subject, plan string, err error) {
 }
 
 // LoadRules reads the rules of a configuration, and checks that the service has the records that they
-// need.
-func LoadRules(c *settings.Config) (*rule.Table, error) {
-	table, err := c.LoadRules()
+// need. stored are plans of records.
+func LoadRules(c *settings.Config, stored ...rulefile.Source) (*rule.Table, error) {
+	table, err := c.LoadRules(stored...)
 	if err != nil || c.Records != "" {
 		return table, err
 	}

@@ -28,7 +28,7 @@ func (a *App) openRecords() error {
 		return nil
 	}
 	path, setting := c.Records, "records"
-	options := records.Options{TrustedProxies: c.Proxies(), AuditFor: c.AuditFor}
+	options := records.Options{TrustedProxies: c.Proxies(), AuditFor: c.AuditFor, Plans: a.preparePlans}
 	if c.SharesRecords() {
 		log, err := recordlog.Open(c.Records, c.Namespace)
 		if err != nil {

@@ -81,7 +81,7 @@ func (a *App) reload(why string, always bool) error {
 
 // reloadLocked is reload for callers that hold a.rules.mu.
 func (a *App) reloadLocked(why string, always bool) error {
-	table, err := LoadRules(&a.config)
+	table, err := LoadRules(&a.config, a.plans.all()...)
 	if err != nil {
 		a.refuse(err, why, always)
 		return err

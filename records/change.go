@@ -85,7 +85,7 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 	var result Outcome
 	var made made
 	var next *memory
-	var rules func()
+	var rules, plans func()
 	err := f.update(ctx, func(tx *replication.Tx) (err error) {
 		next = nil
 		result, err = f.recall(tx.Tx, &c)
@@ -99,13 +99,17 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 		if next, err = f.memory.Load().after(made.edits, made.revision); err != nil {
 			return err
 		}
-		if rules, err = f.prepareRules(made.edits); err != nil {
+		if rules, err = f.prepareRules(made.edits); err == nil {
+			plans, err = f.preparePlans(tx.Tx, made.edits)
+		}
+		if err != nil {
 			return err
 		}
 		return f.remember(tx, &c, now, dbfile.Outcome{Revision: result.Revision})
 	}, func() {
 		if next != nil {
 			rules()
+			plans()
 			f.publish(next, made.edits, made.head)
 		}
 	})
@@ -277,7 +281,7 @@ func (f *File) entry(action trail.Action, id ID, before, after []byte) (e trail.
 	switch {
 	case id.Kind == Overrides:
 		e.Subjects = []string{id.target()}
-	case id.Kind == Rules: // about nobody
+	case id.Kind == Rules, id.Kind == Plans: // about nobody
 	case id.Kind != APIKeys:
 		e.Subjects = []string{id.Name}
 	default:

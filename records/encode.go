@@ -60,6 +60,9 @@ func (f *File) decodeEntry(kind Kind, name, value []byte) (Entry, error) {
 		v, err := decode[stored[Rule]](f, name, value)
 		v.Record.Name = string(name)
 		return entry(v), err
+	case Plans:
+		v, err := decode[stored[Plan]](f, name, value)
+		return entry(v), err
 	default:
 		v, err := decode[stored[APIKey]](f, name, value)
 		return entry(v), err

@@ -25,7 +25,7 @@ var (
 	sweepKey     = []byte("sweep")     // kind and name of the record at which the next sweep begins
 )
 
-var kinds = []Kind{Subjects, Overrides, Bans, APIKeys, Rules}
+var kinds = []Kind{Subjects, Overrides, Bans, APIKeys, Rules, Plans}
 
 // bucketOf returns the name of the bucket of a kind.
 func bucketOf(k Kind) []byte { return []byte("kind " + k) }
@@ -48,6 +48,9 @@ type Options struct {
 
 	// Rules keeps the rules per API in force; nil if the file has none.
 	Rules RuleSet
+
+	// Plans keeps the plans in force; nil if the file has none.
+	Plans PlanSet
 
 	// Log is the log that nodes share; nil if the file is not shared. Then the file is this node's copy,
 	// and Follow must run.
@@ -112,11 +115,12 @@ func Open(path string, options Options) (*File, error) {
 // load reads what is always in memory, and ends an erasure in which the process was killed.
 func (f *File) load() error {
 	unfinished := false
-	var rules func()
+	var rules, plans func()
 	err := f.view(func(tx *bolt.Tx) (err error) {
 		if rules, err = f.prepareAllRules(tx); err != nil {
 			return err
 		}
+		plans = f.rulesOrLog(f.preparePlans(tx, nil))
 		m, err := f.loadMemory(tx)
 		head := trail.Last(tx)
 		f.memory.Store(m)
@@ -127,6 +131,7 @@ func (f *File) load() error {
 	if err != nil {
 		return err
 	}
+	plans()
 	if rules(); !unfinished {
 		return nil
 	}

@@ -192,7 +192,7 @@ func (f *File) publish(next *memory, edits []Edit, head trail.Head) {
 	// Later look-ups read the file again; those that read it before this do not add to the cache.
 	for i := range edits {
 		switch id := edits[i].id(); {
-		case id.Kind == Rules:
+		case id.Kind == Rules, id.Kind == Plans:
 		case id.isPattern():
 			f.subjects.Clear()
 		case id.Kind == APIKeys:

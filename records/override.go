@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/internal/text"
+	"stint/records/index"
 )
 
 // Override gives one subject, or all subjects that match a pattern, other numbers for a rule.
@@ -63,20 +64,10 @@ func (o Override) check(c *checks) (Record, *Error) {
 }
 
 func (o *Override) checkTarget() *Error {
-	id := o.ID()
-	if err := id.checkEntry(o.field(), o.Target); err != nil || !o.IsPattern() {
+	if err := o.ID().checkEntry(o.field(), o.Target); err != nil || !o.IsPattern() {
 		return err
 	}
-	key, value, _ := strings.Cut(o.Target, "=")
-	switch {
-	case strings.Contains(key, "*"):
-		return id.fault(o.field(), "a star before the equals sign", "name the key of the entry, such as user=test-*")
-	case strings.Trim(value, "*") == "":
-		return id.fault(o.field(), text.Shorten(o.Target)+" matches everybody", "write a longer pattern, or change the rule itself")
-	case strings.Contains(value, "**"):
-		return id.fault(o.field(), "two stars in a row", "write one, which matches any text")
-	}
-	return nil
+	return o.ID().fieldFault(o.field(), index.CheckPattern(o.Target))
 }
 
 func (o *Override) checkNumbers() *Error {

@@ -1,12 +1,12 @@
 package records
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 	"time"
 
 	"stint/internal/text"
+	"stint/records/index"
 )
 
 // Kind is a kind of records.
@@ -67,10 +67,10 @@ func (f *File) Check(r Record, force bool, now time.Time) (Record, error) {
 
 // The longest texts of a record, in bytes.
 const (
-	MaxSubject = 1 << 10 // a subject or a pattern
-	MaxName    = 256     // the name of a rule, a plan or a group
-	MaxText    = 4 << 10 // notes, and the reason of a change
-	MaxGroups  = 64      // groups of a subject
+	MaxSubject = index.MaxSubject // a subject or a pattern
+	MaxName    = index.MaxName    // the name of a rule, a plan or a group
+	MaxText    = index.MaxText    // notes, and the reason of a change
+	MaxGroups  = 64               // groups of a subject
 )
 
 // fault returns an Error about a field of a record.
@@ -80,73 +80,34 @@ func (id ID) fault(field, problem, hint string) *Error {
 
 // checkSubject checks a text KEY=VALUE.
 func (id ID) checkSubject(subject string) *Error {
-	if err := id.checkEntry("subject", subject); err != nil {
-		return err
-	}
-	if strings.Contains(subject, "*") {
-		return id.fault("subject", text.Shorten(subject)+" has a star, which only patterns of overrides have", "name one subject, or make an override")
-	}
-	return nil
+	return id.fieldFault("subject", index.CheckSubject(subject))
 }
 
 // checkEntry checks a subject or a pattern, except for its stars.
 func (id ID) checkEntry(field, subject string) *Error {
-	const example = "write KEY=VALUE as in a descriptor, such as user=42"
-	switch key, value, both := strings.Cut(subject, "="); {
-	case subject == "":
-		return id.fault(field, "missing", example)
-	case len(subject) > MaxSubject:
-		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(subject), MaxSubject), "use a shorter identifier of the client, such as its account number")
-	case !both, key == "", value == "":
-		return id.fault(field, text.Shorten(subject)+" is no entry", example)
-	case !text.Printable(subject):
-		return id.fault(field, text.Quote(subject)+" has control characters or is not UTF-8", "check the encoding of the input")
-	}
-	return nil
+	return id.fieldFault(field, index.CheckEntry(subject))
 }
 
 // checkName checks the name of a rule, a plan or a group.
-func (id ID) checkName(field, name string) *Error {
-	switch {
-	case len(name) > MaxName:
-		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(name), MaxName), "use a shorter name")
-	case !text.Printable(name):
-		return id.fault(field, text.Quote(name)+" has control characters or is not UTF-8", "check the encoding of the input")
-	}
-	return nil
-}
+func (id ID) checkName(field, name string) *Error { return id.fieldFault(field, index.CheckName(name)) }
 
 // checkText checks notes or a reason, which may have several lines.
 func (id ID) checkText(field, words string) *Error {
-	switch {
-	case len(words) > MaxText:
-		return id.fault(field, fmt.Sprintf("%d bytes, at most %d", len(words), MaxText), "shorten it, and refer to a ticket")
-	case !text.PrintableLines(words):
-		return id.fault(field, "has control characters or is not UTF-8", "check the encoding of the input")
-	}
-	return nil
+	return id.fieldFault(field, index.CheckText(words))
 }
-
-// lastYear is the last year that has four digits.
-const lastYear = 9999
 
 // checkUntil checks the end of a record and rounds it up to a second, so that a record is in force for
 // the whole length of time that was asked for. The zero time means that the record has no end.
 func (id ID) checkUntil(field string, until *time.Time, now time.Time) *Error {
-	if until.IsZero() {
-		*until = time.Time{}
+	return id.fieldFault(field, index.CheckUntil(until, now))
+}
+
+// fieldFault returns the Error for the fault of a field, nil for none.
+func (id ID) fieldFault(field string, f index.Fault) *Error {
+	if f.Problem == "" {
 		return nil
 	}
-	given := until.UTC()
-	*until = given.Add(time.Second - 1).Truncate(time.Second)
-	switch {
-	case !given.After(now):
-		return id.fault(field, fmt.Sprintf("%s is not in the future; it is %s now", given.Format(time.RFC3339), now.UTC().Format(time.RFC3339)),
-			"name a later time, or delete the record to end it now")
-	case until.Year() > lastYear:
-		return id.fault(field, "after the year 9999", "leave it out for a record without an end")
-	}
-	return nil
+	return id.fault(field, f.Problem, f.Hint)
 }
 
 // firstFault returns the first of several results of checks that is a fault.

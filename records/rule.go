@@ -133,22 +133,15 @@ const Imported = "(import)"
 
 // writeImport writes the entry for an import of rules.
 func writeImport(audit *trail.Writer, c *Change) error {
-	counts := struct {
-		Put     int `json:"put"`
-		Deleted int `json:"deleted"`
-	}{}
+	put, deleted := 0, 0
 	for i := range c.Edits {
 		switch {
 		case c.Edits[i].id().Kind != Rules:
 		case c.Edits[i].Put != nil:
-			counts.Put++
+			put++
 		default:
-			counts.Deleted++
+			deleted++
 		}
 	}
-	after, err := json.Marshal(counts)
-	if err != nil {
-		return err
-	}
-	return audit.Write(trail.Entry{Action: trail.Import, Kind: string(Rules), Texts: trail.Texts{Object: Imported, After: after, Why: c.Why}})
+	return audit.WriteImport(string(Rules), Imported, put, deleted, c.Why)
 }

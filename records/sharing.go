@@ -116,10 +116,11 @@ func (f *File) after(tx *bolt.Tx, writes []replication.Write) (publish func(), e
 	if err := end(); err != nil {
 		return f.replaced(tx)
 	}
-	rules := f.rulesOrLog(f.prepareRules(lastEdits(edits)))
+	rules, plans := f.rulesOrLog(f.prepareRules(lastEdits(edits))), f.rulesOrLog(f.preparePlans(tx, edits))
 	head := trail.Last(tx)
 	return func() {
 		rules()
+		plans()
 		f.publish(next, edits, head)
 	}, nil
 }
@@ -132,7 +133,7 @@ func (f *File) rulesOrLog(commit func(), err error) func() {
 		return commit
 	}
 	if f.options.Logger != nil {
-		f.options.Logger.Error("rules per API refused: keeping the old ones", "error", err)
+		f.options.Logger.Error("rules per API or plans refused: keeping the old ones", "error", err)
 	}
 	return func() {}
 }
@@ -153,10 +154,11 @@ func (f *File) replaced(tx *bolt.Tx) (publish func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := f.rulesOrLog(f.prepareAllRules(tx))
+	rules, plans := f.rulesOrLog(f.prepareAllRules(tx)), f.rulesOrLog(f.preparePlans(tx, nil))
 	head := trail.Last(tx)
 	return func() {
 		rules()
+		plans()
 		f.memory.Store(next)
 		f.head.Store(&head)
 		f.subjects.Clear()

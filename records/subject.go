@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint/internal/text"
+	"stint/records/index"
 )
 
 // SubjectKind says what a subject is.
@@ -65,7 +66,7 @@ func (s Subject) check(c *checks) (Record, *Error) {
 			return nil, err
 		}
 	}
-	if year := s.Subscribed.Year(); year > lastYear || year < 1 {
+	if year := s.Subscribed.Year(); year > index.LastYear || year < 1 {
 		return nil, id.fault("subscribed", "not between the years 1 and 9999", "correct the date")
 	}
 	if s.Plan == "" && !s.PlanUntil.IsZero() {

@@ -69,13 +69,14 @@ func (c *Config) folds() catalog.Paths {
 	return o
 }
 
-// LoadRules reads the configured rules and checks everything about them that could fail later.
-func (c *Config) LoadRules() (*rule.Table, error) {
+// LoadRules reads the configured rules, with plans of records, and checks everything about them that could
+// fail later.
+func (c *Config) LoadRules(stored ...rulefile.Source) (*rule.Table, error) {
 	files, err := c.ruleFiles()
 	if err != nil {
 		return nil, err
 	}
-	table, err := rulefile.LoadAs(rulefile.Reading{Merge: c.RulesMerge, Envoy: c.EnvoyEnv}, files...)
+	table, err := rulefile.LoadAs(rulefile.Reading{Merge: c.RulesMerge, Envoy: c.EnvoyEnv, Stored: stored}, files...)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func NewRefuser(w RefusalText) *Refuser {
 		quota: web.NewMessage(cmp.Or(w.Code, string(limiter.ReasonQuota)), cmp.Or(w.Message, DefaultMessage),
 			cmp.Or(w.Never, DefaultNeverMessage)),
 		planless: web.NewMessage(string(limiter.ReasonNoPlan), "", "This client has no plan that includes the request."),
-		unknown: web.NewMessage("unidentified", "", "The sender of this request is unknown."),
+		unknown:  web.NewMessage("unidentified", "", "The sender of this request is unknown."),
 		penalized: web.NewMessage(string(limiter.ReasonPenalized), "Too many requests after the limit was reached. Wait {wait} and try again.",
 			"Too many requests after the limit was reached."),
 		listed:      web.NewMessage(string(limiter.ReasonDenied), "", "This client is not served."),

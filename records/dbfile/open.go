@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,15 +134,46 @@ func prepare(db *bolt.DB, path string, buckets [][]byte) error {
 			fresh = true
 			return nil
 		}
-		return Check(tx, buckets)
+		return Check(tx, nil)
 	})
 	if err != nil || !fresh {
+		if err == nil {
+			err = complete(db, buckets)
+		}
 		return err
 	}
 	if err := db.Update(func(tx *bolt.Tx) error { return Initialize(tx, buckets) }); err != nil {
 		return Writing(err)
 	}
 	return nil
+}
+
+// later are the buckets that an earlier version did not have. A file without them is completed.
+var later = []string{"kind plan"}
+
+// complete makes the buckets that the file lacks since an earlier version wrote it, and checks the others.
+func complete(db *bolt.DB, buckets [][]byte) error {
+	lacks := func(tx *bolt.Tx) bool {
+		return slices.ContainsFunc(later, func(name string) bool { return tx.Bucket([]byte(name)) == nil })
+	}
+	missing := false
+	err := db.View(func(tx *bolt.Tx) error {
+		if missing = lacks(tx); missing {
+			return nil
+		}
+		return Check(tx, buckets)
+	})
+	if err != nil || !missing {
+		return err
+	}
+	return db.Update(func(tx *bolt.Tx) error {
+		for _, name := range later {
+			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
+				return Writing(err)
+			}
+		}
+		return Check(tx, buckets)
+	})
 }
 
 // Whole checks that the file at path has its full length. bbolt panics when it opens a file for writing

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -62,6 +63,18 @@ func (w *Writer) Write(e Entry) error {
 
 // dropMost is how many old entries a change drops at most; at least twice as many as it writes.
 const dropMost = 100
+
+// WriteImport writes the one entry of an import: how many records of a kind were put and deleted.
+func (w *Writer) WriteImport(kind, object string, put, deleted int, why string) error {
+	after, err := json.Marshal(struct {
+		Put     int `json:"put"`
+		Deleted int `json:"deleted"`
+	}{put, deleted})
+	if err != nil {
+		return err
+	}
+	return w.Write(Entry{Action: Import, Kind: kind, Texts: Texts{Object: object, After: after, Why: why}})
+}
 
 // End completes the change: it stores the place of the last entry, and drops entries that were written
 // before a time. It returns the place.

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -46,12 +47,14 @@ type Fields struct {
 	ReplacedBy string   `json:"replaced_by,omitempty"`
 	Until      string   `json:"until,omitempty"`
 	Why        string   `json:"why,omitempty"`
+
+	Limits json.RawMessage `json:"limits,omitempty"` // of a plan: an object
 }
 
 // column is a field by name.
 type column struct {
 	name string
-	of   func(f *Fields) any // a *string, *uint32, **uint32, *bool or *[]string
+	of   func(f *Fields) any // a *string, *uint32, **uint32, *bool, *[]string or *json.RawMessage
 }
 
 // columns are all fields but the kind of the record, in the order of CSV files.
@@ -84,6 +87,7 @@ var columns = []column{
 	{"algorithm", func(f *Fields) any { return &f.Algorithm }},
 	{"domain", func(f *Fields) any { return &f.Domain }},
 	{"policy", func(f *Fields) any { return &f.Policy }},
+	{"limits", func(f *Fields) any { return &f.Limits }},
 }
 
 // names are the fields of each kind.
@@ -93,10 +97,11 @@ var names = map[records.Kind][]string{
 	records.Bans:      {"subject", "address", "network", "until", "why"},
 	records.APIKeys:   {"hash", "last", "subject", "replaces", "replaced_by", "until", "why"},
 	records.Rules:     {"id", "uid", "url", "time", "requests", "algorithm", "burst", "domain", "policy"},
+	records.Plans:     {"plan", "limits"},
 }
 
 // Kinds are all kinds, in the order of files.
-var Kinds = []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules}
+var Kinds = []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules, records.Plans}
 
 // KindsOf returns the kinds that a file can have: rules only if they are among the records.
 func KindsOf(f *records.File) []records.Kind {
@@ -107,7 +112,7 @@ func KindsOf(f *records.File) []records.Kind {
 }
 
 // KindNames are the names of all kinds, for messages.
-const KindNames = "subject, override, ban, key or rule"
+const KindNames = "subject, override, ban, key, rule or plan"
 
 // FieldNames returns the names of the fields of a kind.
 func FieldNames(kind records.Kind) []string { return slices.Clone(names[kind]) }
@@ -151,8 +156,25 @@ func (f *Fields) ReadJSON(s *jsonbody.Scanner, name string) *jsonbody.Fault {
 			return fault
 		})
 		return fault
+	case *json.RawMessage:
+		s.Space()
+		d := json.NewDecoder(bytes.NewReader(s.Data[s.Pos:]))
+		var read json.RawMessage
+		if err := d.Decode(&read); err != nil || read[0] != '{' {
+			return jsonbody.BadAt(s.Pos, "not an object of limits", `write limits by their names, such as {"api": {"requests": 100, "per": "1d"}}`)
+		}
+		s.Pos += int(d.InputOffset())
+		*to = compact(read)
+		return nil
 	}
 	return jsonbody.Bad("", "unknown field "+text.Quote(name), "leave it out")
+}
+
+// compact returns JSON without blanks between its parts.
+func compact(text []byte) json.RawMessage {
+	var b bytes.Buffer
+	_ = json.Compact(&b, text) // it was decoded
+	return b.Bytes()
 }
 
 // FieldsOf returns the fields of a record.
@@ -197,6 +219,8 @@ func FieldsOf(r records.Record) Fields {
 		_ = json.Unmarshal(r.Text, &f) // it was checked, and its fields have the same names
 		f.ID = r.Name
 		return f
+	case records.Plan:
+		return Fields{Plan: r.Name, Limits: r.Limits}
 	}
 	return Fields{}
 }
@@ -234,6 +258,8 @@ func (f *Fields) Read(kind records.Kind, now time.Time) (records.Record, *jsonbo
 	case records.Rules:
 		rule := Fields{ID: f.ID, UID: f.UID, URL: f.URL, Time: f.Time, Requests: f.Requests, Burst: f.Burst, Algorithm: f.Algorithm, Domain: f.Domain, Policy: f.Policy}
 		return records.Rule{Name: f.ID, Text: rule.JSON()}, nil
+	case records.Plans:
+		return records.Plan{Name: f.Plan, Limits: f.Limits}, nil
 	}
 	return nil, jsonbody.Bad("record", text.Quote(string(kind))+" is no kind of record", "write "+KindNames)
 }
@@ -340,6 +366,11 @@ func (f *Fields) set(name, cell string) *jsonbody.Fault {
 	switch to := f.of(name).(type) {
 	case *string:
 		*to = cell
+	case *json.RawMessage:
+		if !json.Valid([]byte(cell)) {
+			return jsonbody.Bad(name, "no JSON", `write an object such as {"api": {"requests": 100, "per": "1d"}}`)
+		}
+		*to = compact([]byte(cell))
 	case *[]string:
 		if strings.Count(cell, "\n") >= records.MaxGroups {
 			return jsonbody.Bad(name, fmt.Sprintf("more than %d lines", records.MaxGroups), "write fewer")
@@ -377,6 +408,8 @@ func (f *Fields) cell(name string) string {
 	switch from := f.of(name).(type) {
 	case *string:
 		return *from
+	case *json.RawMessage:
+		return string(*from)
 	case *[]string:
 		return strings.Join(*from, "\n")
 	case *uint32:

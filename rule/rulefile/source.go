@@ -72,6 +72,9 @@ func Load(paths ...string) (*rule.Table, error) { return LoadAs(Reading{}, paths
 type Reading struct {
 	Merge bool // see Source.Merge
 	Envoy bool // see Source.Envoy
+
+	// Stored are plans of records, see Source.Stored.
+	Stored []Source
 }
 
 // LoadAs is Load with options.
@@ -102,7 +105,7 @@ func LoadAs(how Reading, paths ...string) (*rule.Table, error) {
 	if err := faults.OrNil(); err != nil {
 		return nil, err
 	}
-	return Parse(sources...)
+	return Parse(append(sources, how.Stored...)...)
 }
 
 func isRuleFile(path string) bool {

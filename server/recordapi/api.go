@@ -16,7 +16,7 @@ import (
 )
 
 // Paths are the paths of the API, which handles them and all paths below.
-var Paths = []string{"/v1/records", "/v1/subjects", "/v1/overrides", "/v1/bans", "/v1/keys", "/v1/audit"}
+var Paths = []string{"/v1/records", "/v1/subjects", "/v1/overrides", "/v1/bans", "/v1/keys", "/v1/plans", "/v1/audit"}
 
 // api handles the requests.
 type api struct {
@@ -67,6 +67,7 @@ var collections = map[string]collection{
 	"overrides": {records.Overrides, "/v1/overrides", access.Support},
 	"bans":      {records.Bans, "/v1/bans", access.Support},
 	"keys":      {records.APIKeys, "/v1/keys", access.Write},
+	"plans":     {records.Plans, "/v1/plans", access.Write},
 }
 
 // ServeHTTP handles a request. It splits the path as it was sent and then decodes the escapes, so

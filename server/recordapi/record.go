@@ -64,6 +64,7 @@ var filters = map[records.Kind][]string{
 	records.Overrides: {"subject", "rule"},
 	records.Bans:      nil,
 	records.APIKeys:   {"subject"},
+	records.Plans:     nil,
 }
 
 func (a *api) list(w http.ResponseWriter, r *http.Request, c collection) {
@@ -196,6 +197,9 @@ func readObject(r *http.Request, names []string, each func(s *jsonbody.Scanner, 
 
 // identify fills the fields that name a record from the path, unless the body has them.
 func (b *body) identify(kind records.Kind, name string) {
+	if kind == records.Plans && b.Plan == "" {
+		b.Plan = name
+	}
 	if name == "" || b.Subject != "" || b.Pattern != "" || b.Address != "" || b.Network != "" {
 		return
 	}

@@ -99,13 +99,13 @@ func (o *keyOptions) hash(s Streams, flags *pflag.FlagSet) (string, error) {
 
 // printKey prints a new key.
 func printKey(c *adminCall, s Streams, text []byte) error {
-	var r record
+	var r view.Record
 	return c.show(s.Out, text, &r, func(w io.Writer) {
 		key := r.Key + "  (shown once)"
 		if r.Repeated {
 			key = "made before, and not shown again"
 		}
-		fmt.Fprintf(w, "key\t%s\nhash\t%s\nsubject\t%s\nuntil\t%s\n", key, r.Hash, r.Subject, r.end())
+		fmt.Fprintf(w, "key\t%s\nhash\t%s\nsubject\t%s\nuntil\t%s\n", key, r.Hash, r.Subject, r.End())
 		if r.Replaces != "" {
 			fmt.Fprintf(w, "replaces\t%s\n", r.Replaces)
 		}
@@ -180,11 +180,11 @@ func runKeyList(ctx context.Context, s Streams, args []string) error {
 	if err := prepare(o.subjectFlags(&c, "keys list"), args, 0, "", ""); err != nil {
 		return err
 	}
-	return o.list(ctx, s, &c, "/v1/keys", func(w io.Writer, r *record) {
+	return o.list(ctx, s, &c, "/v1/keys", func(w io.Writer, r *view.Record) {
 		replaced := "-"
 		if r.ReplacedBy != "" {
 			replaced = "by " + r.ReplacedBy[:12]
 		}
-		fmt.Fprintf(w, "%s\t...%s\t%s\t%s\t%s\t%s\n", r.Hash[:12], r.Last, r.Subject, r.end(), replaced, view.OrDash(r.Why))
+		fmt.Fprintf(w, "%s\t...%s\t%s\t%s\t%s\t%s\n", r.Hash[:12], r.Last, r.Subject, r.End(), replaced, view.OrDash(r.Why))
 	}, "HASH\tLAST\tSUBJECT\tUNTIL\tREPLACED\tWHY")
 }

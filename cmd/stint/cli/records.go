@@ -48,7 +48,7 @@ func recordCommands() []Command {
 			Name: "overrides", Args: "[flags]", Summary: "list the overrides", Run: runOverrides, Flags: flagsText(new(listOptions).overrideFlags),
 			Text: "Lists the overrides, in the order of their subjects and patterns.\n\n  stint overrides --rule api/user\n" + adminTextFor(access.Read),
 		},
-		keysCommand(), auditCommand(), recordsCommand(),
+		keysCommand(), plansCommand(), auditCommand(), recordsCommand(),
 	}
 }
 
@@ -83,41 +83,6 @@ func (o *whyOptions) reason() textFlag {
 
 func (o *whyOptions) flags(c *adminCall, name string) *pflag.FlagSet {
 	return c.textFlags(name, o.reason())
-}
-
-// record is a record as the admin API shows it.
-type record struct {
-	Record, Hash, Last, Subject, Pattern, Address, Network, Rule, Kind, Plan string
-
-	Groups          []string
-	Notes           string
-	Subscribed      string
-	PlanUntil       string `json:"plan_until"`
-	Requests, Burst uint32
-	Per             string
-	Unlimited       bool
-	Replaces        string
-	ReplacedBy      string `json:"replaced_by"`
-	Until, Why      string
-	Revision        uint64
-	Changed         string
-	Ended           bool
-	Key             string
-	Repeated        bool
-}
-
-// who returns whom the record is about.
-func (r *record) who() string { return r.Subject + r.Pattern + r.Address + r.Network }
-
-// end returns when the record ends, for people.
-func (r *record) end() string {
-	switch {
-	case r.Until == "":
-		return "no end"
-	case r.Ended:
-		return "ended " + r.Until
-	}
-	return r.Until
 }
 
 // change sends a change with a body in JSON, or with bytes as they are, and returns the answer.
@@ -194,16 +159,8 @@ func runBan(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var r record
-	return c.show(s.Out, text, &r, func(w io.Writer) { fmt.Fprintf(w, "banned: %s, %s\n", r.who(), endWords(&r)) })
-}
-
-// endWords says when a new record ends.
-func endWords(r *record) string {
-	if r.Until == "" {
-		return "without an end"
-	}
-	return "until " + r.Until
+	var r view.Record
+	return c.show(s.Out, text, &r, func(w io.Writer) { fmt.Fprintf(w, "banned: %s, %s\n", r.Who(), r.Lasts()) })
 }
 
 func runUnban(ctx context.Context, s Streams, args []string) error {
@@ -252,14 +209,14 @@ func query(pairs ...string) string {
 }
 
 // list prints one page of records in columns.
-func (o *listOptions) list(ctx context.Context, s Streams, c *adminCall, path string, row func(w io.Writer, r *record), columns string) error {
+func (o *listOptions) list(ctx context.Context, s Streams, c *adminCall, path string, row func(w io.Writer, r *view.Record), columns string) error {
 	path += "?" + query("limit", strconv.Itoa(o.limit), "after", o.after, "subject", o.subject, "rule", o.rule)
 	text, err := c.get(ctx, path)
 	if err != nil {
 		return err
 	}
 	var page struct {
-		Records []record
+		Records []view.Record
 		Next    *string
 	}
 	return c.show(s.Out, text, &page, func(w io.Writer) {
@@ -283,8 +240,8 @@ func runBans(ctx context.Context, s Streams, args []string) error {
 	if err := prepare(o.flags(&c, "bans"), args, 0, "", ""); err != nil {
 		return err
 	}
-	return o.list(ctx, s, &c, "/v1/bans", func(w io.Writer, r *record) {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", r.who(), r.end(), view.OrDash(r.Why))
+	return o.list(ctx, s, &c, "/v1/bans", func(w io.Writer, r *view.Record) {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.Who(), r.End(), view.OrDash(r.Why))
 	}, "WHO\tUNTIL\tWHY")
 }
 
@@ -341,34 +298,16 @@ func runOverride(ctx context.Context, s Streams, args []string) error {
 		return err
 	}
 	var r struct {
-		record
+		view.Record
 		Warning string
 	}
 	err = c.show(s.Out, text, &r, func(w io.Writer) {
-		fmt.Fprintf(w, "override: %s of %s: %s, %s\n", r.who(), r.Rule, r.numbers(), endWords(&r.record))
+		fmt.Fprintf(w, "override: %s of %s: %s, %s\n", r.Who(), r.Rule, r.Numbers(), r.Lasts())
 	})
 	if r.Warning != "" {
 		fmt.Fprintln(s.Err, "warning: "+r.Warning)
 	}
 	return err
-}
-
-// numbers returns what an override sets.
-func (r *record) numbers() string {
-	if r.Unlimited {
-		return "unlimited"
-	}
-	var parts []string
-	if r.Requests != 0 {
-		parts = append(parts, fmt.Sprintf("requests %d", r.Requests))
-	}
-	if r.Per != "" {
-		parts = append(parts, "per "+r.Per)
-	}
-	if r.Burst != 0 {
-		parts = append(parts, fmt.Sprintf("burst %d", r.Burst))
-	}
-	return strings.Join(parts, " ")
 }
 
 func runOverrides(ctx context.Context, s Streams, args []string) error {
@@ -377,8 +316,8 @@ func runOverrides(ctx context.Context, s Streams, args []string) error {
 	if err := prepare(o.overrideFlags(&c, "overrides"), args, 0, "", ""); err != nil {
 		return err
 	}
-	return o.list(ctx, s, &c, "/v1/overrides", func(w io.Writer, r *record) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.who(), r.Rule, r.numbers(), r.end(), view.OrDash(r.Why))
+	return o.list(ctx, s, &c, "/v1/overrides", func(w io.Writer, r *view.Record) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Who(), r.Rule, r.Numbers(), r.End(), view.OrDash(r.Why))
 	}, "WHO\tRULE\tNUMBERS\tUNTIL\tWHY")
 }
 

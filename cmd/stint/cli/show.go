@@ -7,49 +7,13 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"stint/cmd/stint/view"
 )
 
 func runInspect(ctx context.Context, s Streams, args []string) error {
-	var answer struct {
-		Limits []struct {
-			Rule         string
-			Shadow       bool
-			Config       view.Limit
-			Limit, Used  *int64
-			Remaining    *int64
-			ResetAfterMS int64 `json:"reset_after_ms"`
-			Degraded     bool
-			Penalized    struct{ Until *time.Time }
-		}
-	}
-	return aboutKey(ctx, s, "inspect", args, &answer, func(w io.Writer) {
-		if len(answer.Limits) == 0 {
-			fmt.Fprintln(w, "no limit applies to this key")
-			return
-		}
-		fmt.Fprintln(w, "RULE\tUSED\tREMAINING\tRESET\tLIMIT")
-		for _, l := range answer.Limits {
-			used, remaining := "-", "-"
-			if l.Used != nil {
-				used, remaining = fmt.Sprintf("%d of %d", *l.Used, *l.Limit), fmt.Sprint(*l.Remaining)
-			}
-			notes := ""
-			if l.Shadow {
-				notes += " (shadow)"
-			}
-			if until := l.Penalized.Until; until != nil {
-				notes += " (kept away until " + until.Format(time.RFC3339) + ")"
-			}
-			if l.Degraded {
-				notes += " (the store did not answer)"
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s%s\n", view.OrDash(l.Rule), used, remaining,
-				time.Duration(l.ResetAfterMS)*time.Millisecond, &l.Config, notes)
-		}
-	})
+	var answer view.Inspected
+	return aboutKey(ctx, s, "inspect", args, &answer, answer.Write)
 }
 
 func runReset(ctx context.Context, s Streams, args []string) error {

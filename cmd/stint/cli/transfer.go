@@ -321,7 +321,7 @@ func runRecordsStatus(ctx context.Context, s Streams, args []string) error {
 	}
 	return c.show(s.Out, text, &answer, func(w io.Writer) {
 		fmt.Fprintf(w, "revision\t%d, %v old\n", answer.Revision, time.Duration(answer.AgeMS)*time.Millisecond)
-		for _, kind := range []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules} {
+		for _, kind := range []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules, records.Plans} {
 			fmt.Fprintf(w, "%ss\t%d\n", kind, answer.Kinds[kind])
 		}
 		fmt.Fprintf(w, "audit\t%d:%s\n", answer.Head.Number, answer.Head.Hash)

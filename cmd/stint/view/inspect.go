@@ -1,0 +1,51 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Inspected is the answer of /v1/inspect.
+type Inspected struct {
+	Limits []struct {
+		Rule, Plan   string
+		Shadow       bool
+		Config       Limit
+		Limit, Used  *int64
+		Remaining    *int64
+		ResetAfterMS int64 `json:"reset_after_ms"`
+		Degraded     bool
+		Penalized    struct{ Until *time.Time }
+	}
+}
+
+// Write writes a line for each limit.
+func (a *Inspected) Write(w io.Writer) {
+	if len(a.Limits) == 0 {
+		fmt.Fprintln(w, "no limit applies to this key")
+		return
+	}
+	fmt.Fprintln(w, "RULE\tUSED\tREMAINING\tRESET\tLIMIT")
+	for _, l := range a.Limits {
+		used, remaining := "-", "-"
+		if l.Used != nil {
+			used, remaining = fmt.Sprintf("%d of %d", *l.Used, *l.Limit), fmt.Sprint(*l.Remaining)
+		}
+		notes := ""
+		if l.Plan != "" {
+			notes += " (plan " + l.Plan + ")"
+		}
+		if l.Shadow {
+			notes += " (shadow)"
+		}
+		if until := l.Penalized.Until; until != nil {
+			notes += " (kept away until " + until.Format(time.RFC3339) + ")"
+		}
+		if l.Degraded {
+			notes += " (the store did not answer)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s%s\n", OrDash(l.Rule), used, remaining,
+			time.Duration(l.ResetAfterMS)*time.Millisecond, &l.Config, notes)
+	}
+}
