@@ -90,6 +90,16 @@ func TestPlans(t *testing.T) {
 		if status, text := adminDo(t, s, "PUT", "/v1/plans/pro", `{"limits": {"api": {"requests": 99, "per": "300d"}}}`); status != 400 || !strings.Contains(text, "plan pro stands twice") {
 			t.Errorf("a plan of a rule file: %d %s", status, text)
 		}
+		key := `{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "x"}]}]}`
+		for _, path := range []string{"/v1/inspect", "/v1/why"} {
+			status, text := adminDo(t, s, "POST", path, key)
+			if status != 200 || !strings.Contains(text, `"plan":"gold","plans":["free","gold","pro"]`) || !strings.Contains(text, `"requests":30`) || strings.Contains(text, "rush") {
+				t.Errorf("%s: %d %s", path, status, text)
+			}
+		}
+		if status, text := adminDo(t, s, "GET", "/v1/limits", ""); status != 200 || !strings.Contains(text, `"plan":"free","plans":["free","gold","pro"]`) || !strings.Contains(text, `"plan":"pro","plans":["pro"]`) {
+			t.Errorf("%d %s", status, text)
+		}
 		testkit.Must(t, s.Reload("test"))
 		put(`{"limits": {"api": {"unlimited": true}}}`, 200, "unlimited")
 		expect("unlimited gold", 60)

@@ -169,7 +169,7 @@ func (v *Verdict) time(req *Request) time.Time {
 // the next decision into v.
 func (v *Verdict) Override(i int) (Override, bool) {
 	a := &v.Asked[i]
-	if a.Rule == nil || a.Rule.Base == nil {
+	if a.Rule == nil || !a.Rule.Changed {
 		return Override{}, false
 	}
 	return v.overrideOf(a)

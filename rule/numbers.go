@@ -39,7 +39,7 @@ func (e *NumbersError) Error() string { return e.Field + ": " + e.Problem }
 // The error is a [*NumbersError].
 func (r *Rule) With(n Numbers) (*Rule, error) {
 	made := *r
-	made.Base = r
+	made.Base, made.Changed = r, true
 	if n.Unlimited {
 		made.Limit = unlimited
 		made.Stored, made.Tally, made.Local, made.Answers, made.Elastic, made.Soft = made.Limit, nil, nil, nil, nil, 0

@@ -208,6 +208,9 @@ type Rule struct {
 	OfPlan   string
 	Position int
 
+	// Changed is set for a copy with other numbers, see [Rule.With].
+	Changed bool
+
 	// Base is the rule of which this one is a copy with other numbers, see [Rule.With], or with the
 	// limit of another plan; nil: it is none.
 	Base *Rule

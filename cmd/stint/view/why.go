@@ -61,7 +61,7 @@ type Why struct {
 		Ban    string
 	}
 	Limits []struct {
-		Rule                                         string
+		Rule, Plan                                   string
 		Config                                       Limit
 		Override                                     *struct{ Target string }
 		Coordination                                 string
@@ -125,7 +125,7 @@ func (a *Why) Print(w io.Writer, domain string, client []string) {
 			holds bool
 			text  string
 		}{
-			{l.Denies, "denies"}, {l.Shadow, "shadow"}, {l.Over, "over"}, {l.Override != nil, "override"}, {l.Penalized.Until != nil, "penalty"},
+			{l.Plan != "", "plan " + l.Plan}, {l.Denies, "denies"}, {l.Shadow, "shadow"}, {l.Over, "over"}, {l.Override != nil, "override"}, {l.Penalized.Until != nil, "penalty"},
 		} {
 			if n.holds {
 				notes = append(notes, "("+n.text+")")

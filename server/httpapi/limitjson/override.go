@@ -23,5 +23,5 @@ func OverrideOf(v *limiter.Verdict, i int) *Override {
 	if !ok {
 		return nil
 	}
-	return &Override{Target: o.Target, Until: o.Until, Rule: LimitOf(v.Asked[i].Rule.Original().Limit)}
+	return &Override{Target: o.Target, Until: o.Until, Rule: LimitOf(v.Asked[i].Rule.Base.Limit)}
 }

@@ -10,6 +10,11 @@ import (
 
 // Policy is the policy of a rule, in the words of rule files.
 type Policy struct {
+	// Plan is the plan whose limit this is; where no client is asked about, the default plan, or the first
+	// one by name that has the limit. Plans are all that have it.
+	Plan  string   `json:"plan,omitempty"`
+	Plans []string `json:"plans,omitempty"`
+
 	Soft     string   `json:"soft,omitempty"`
 	Count    string   `json:"count,omitempty"`
 	Statuses []string `json:"statuses,omitempty"`
@@ -34,7 +39,10 @@ type Elastic struct {
 
 // PolicyOf returns the policy of a rule.
 func PolicyOf(r *rule.Rule) Policy {
-	p := Policy{Penalty: response.PenaltyOf(r)}
+	p := Policy{Penalty: response.PenaltyOf(r), Plan: r.OfPlan}
+	if r.Plan != nil {
+		p.Plans = r.Plan.Plans()
+	}
 	if r.Soft > 0 {
 		p.Soft = r.Soft.String()
 	}
