@@ -66,6 +66,9 @@ type checkOptions struct {
 	ignore []string
 	old    []string
 
+	records string    // export of records; "": none
+	export  *exported // what is in it
+
 	given  []settings.Given // flags that the service has too
 	config settings.Config  // settings of the service that matter for rules
 }
@@ -86,6 +89,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text or json")
 	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the exit status 99: warning, note, the id of a finding, change, or the effect of a change: looser, stricter, anew, other, same; several with commas")
 	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: report what changes for which keys when the new rules replace them")
+	flags.StringVar(&o.records, "records", "", "`FILE` that stint records export wrote: use its plans, and report how many subjects a change of plans touches")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings to leave out, with commas")
 	flags.Var(&givenFlag{name: "config", given: &o.given}, "config", "`FILE` with settings of the service")
 	tried := settings.Default()
@@ -154,6 +158,9 @@ func check(ctx context.Context, s cli.Streams, args []string) error {
 func (o *checkOptions) load(names []string) (*rule.Table, error) {
 	config := o.config
 	config.Rules, config.Demo = names, ""
+	if o.export != nil {
+		return config.LoadRules(o.export.plans...)
+	}
 	return config.LoadRules()
 }
 

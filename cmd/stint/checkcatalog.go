@@ -89,7 +89,7 @@ func (r *checkReport) compare(catalogs []string) error {
 	if err != nil {
 		return err
 	}
-	r.changes, r.compared = audit.Compare(old, r.table), true
+	r.changes, r.compared = append(audit.Compare(old, r.table), planChanges(old, r.table, r.options.export)...), true
 	if was, is := before.brief(), r.catalog.brief(); was != is {
 		r.changes = append(r.changes, audit.Change{
 			Effects: []audit.Effect{audit.Other}, File: append(catalogs, oldCatalogs...)[0],

@@ -84,6 +84,9 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	if r.options.export, err = readExport(r.options.records); err != nil {
+		return err
+	}
 	if r.table, err = r.options.load(found.rules); err != nil {
 		return err
 	}
@@ -92,7 +95,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 			return err
 		}
 	}
-	r.findings = slices.DeleteFunc(audit.Table(r.table), r.ignored)
+	r.findings = slices.DeleteFunc(append(audit.Table(r.table), r.options.export.findings(r.table)...), r.ignored)
 	tests, err := ruletest.Parse(found.tests...)
 	if err != nil {
 		return err

@@ -24,6 +24,10 @@ var Kinds = []Kind{
 	{"double-list-name", Warning, "Two lists, or a list and a rule, have the same name, so answers, logs and metrics cannot tell them apart.", "Give each its own name."},
 	{"replaces-nobody", Warning, "A limit replaces a name that no limit of the domain has.", "Correct the name."},
 
+	{"plan-without-limit", Warning, "A plan has no limits of the name that a rule asks for, so its clients are denied there.", "Add them to the plan."},
+	{"plan-unknown", Warning, "With `--records`: subjects have a plan that neither the rules nor the records have.", "Add the plan, or give them another one."},
+	{"plan-unused", Note, "With `--records`: no subject has this plan.", "Remove it, or give it to somebody."},
+
 	{"zero-requests", Warning, "A limit of 0 requests denies every request that it matches.", "Write `unlimited: true` if all should pass."},
 	{"octal-number", Warning, "A number begins with a zero, so YAML reads it as octal: `010` is eight.", "Remove the leading zero."},
 	{"unlimited-number", Warning, "A number is set beside `unlimited: true`.", "Remove one of the two."},
