@@ -55,6 +55,8 @@ func TestTable(t *testing.T) {
 		"nothing":     {descriptors("- {key: user, " + few + "}"), ""},
 		"http and by": {http(address, ofClient), ""},
 
+		"a plan without limits":                   {"domain: d\nplans: {a: {x: {requests: 100, per: 1s}}, b: {y: {requests: 1, per: 1s}}}\ndefault_plan: a\ndescriptors:\n- {key: k, rate_limit: {plan: x}}", "plan-without-limit:5"},
+		"limits of different plans":               {"domain: d\nplans: {a: {x: {requests: 1, per: 1s}}, b: {x: [{requests: 9, per: 1s}, {requests: 20, per: 1s}]}}\ndefault_plan: a\ndescriptors:\n- {key: k, rate_limit: {plan: x}}", ""},
 		"a default of a mode that nobody has":     {"domain: d\ncache: 10\ndescriptors:\n- {key: k, " + few + "}", "unused-default:2"},
 		"a default that all limits say":           {"domain: d\ncoordination: leased\ndescriptors:\n- {key: k, rate_limit: {requests: 100, per: 1s, coordination: gossip}}", "unused-default:2"},
 		"a default of those that are not":         {"domain: d\non_store_failure: deny\ndescriptors:\n- {key: k, rate_limit: {unlimited: true}}", "unused-default:2"},

@@ -33,7 +33,7 @@ func (a *auditor) neverDenies(loose, tight *rule.Rule) {
 // one. It returns false when in doubt.
 func (a *auditor) within(tight, loose *rule.Rule) bool {
 	for _, r := range []*rule.Rule{tight, loose} {
-		if r.Shadow || r.Quota || r.Limit.Algorithm() == stint.Unlimited || r.Limit.Spec().Requests == 0 {
+		if r.Plan != nil || r.Shadow || r.Quota || r.Limit.Algorithm() == stint.Unlimited || r.Limit.Spec().Requests == 0 {
 			return false
 		}
 	}
