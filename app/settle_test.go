@@ -121,7 +121,7 @@ descriptors:
   - {key: address, rate_limit: {requests: 100, per: 1h, algorithm: sliding_log, count: responses, statuses: [401]}}
 `)
 	s := start(t, func(c *settings.Config) {
-		c.Rules, c.Store, c.StoreTimeout = []string{rules}, server.URL(), 50*time.Millisecond
+		c.Rules, c.Store, c.StoreTimeout = []string{rules}, server.URL(), 2*time.Second
 	})
 	settle := func(text string, status int) (int, string) {
 		got, _, answer := s.do(http.MethodPost, "http", "/v1/settle", fmt.Sprintf(`{"reservation":%q,"status":%d}`, text, status))
