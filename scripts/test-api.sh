@@ -9,7 +9,7 @@ spec=docs/openapi.yaml
 schemathesis=.cache/venv/bin/schemathesis
 # What the traffic listener serves; all else is on the admin listener. Of /v1/auth every
 # method asks the same, which no OpenAPI document can say.
-traffic='^/(v1/check|json|healthcheck|demo)$'
+traffic='^/(v1/(check|settle)|json|healthcheck|demo)$'
 auth='^/v1/auth$'
 
 scripts/install-test-deps.sh
