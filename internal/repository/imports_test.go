@@ -234,6 +234,11 @@ var layers = []layer{
 		"records are written, read, imported and exported without knowing who asks",
 	},
 	{
+		[]string{"notify"},
+		[]string{".", "internal/..."},
+		"events are delivered without knowing who counts, and which store keeps them",
+	},
+	{
 		[]string{"load"},
 		[]string{"internal/..."},
 		"how busy something is says whoever knows; limiter is given a function that tells",
@@ -356,7 +361,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings", "app/stores"},
 		[]string{
-			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/reservation", "load", "records", "records/inforce", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/otlp", "dashboard",
+			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/reservation", "load", "notify", "records", "records/inforce", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/otlp", "dashboard",
 			"server/*", "server/httpapi/limitjson", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",
