@@ -26,6 +26,16 @@ type Handling struct {
 	OnFailure Failure
 	Local     *Limit
 
+	// Meter names the key in the history of its use and in events, see Terms.Usage and Terms.Notify.
+	// Nil: the take belongs to no history. The type has no name, as hardly anybody needs it: package
+	// migrate has one.
+	Meter *struct {
+		Subject string // KEY=VALUE of the rule's last entry
+		Plan    string // plan of the subject; "" for none
+		Limit   string // name of the limit, if the rule has several
+		Of      int64  // units of which thresholds are percentages
+	}
+
 	// Live is set if the use of the key also changes by other things than its takes, such as
 	// responses or a gauge. A denial is then valid only at this moment and must not be cached.
 	Live bool
@@ -68,6 +78,12 @@ type Terms struct {
 	// AskPeers means that a node asks all others for their counts before it decides a Gossip
 	// take.
 	AskPeers bool
+
+	// Usage is of how many periods before the current one the store keeps the use of a key. Notify are
+	// the percentages of the limit, 1 to 100 and ascending, at which it writes an event into its outbox.
+	// Both work only for a Strict fixed_window whose takes have a Handling.Meter.
+	Usage  int
+	Notify []uint8
 
 	// Keys is the largest number of keys of the rule on a node that decides alone (see Eventual);
 	// 0: as many as memory allows.
@@ -142,6 +158,9 @@ func (t *Take) Charged(d *Decision) uint32 {
 	}
 	return t.Cost
 }
+
+// Metered reports whether the store keeps a history of the key's use, or writes events about it.
+func (t *Take) Metered() bool { return t.Handling != nil && t.Handling.Meter != nil }
 
 // Live returns the take's Handling.Live.
 func (t *Take) Live() bool { return t.Handling != nil && t.Handling.Live }

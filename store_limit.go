@@ -20,6 +20,12 @@ func (l *StoreLimit) Same(other *Limit) bool { return (*Limit)(l).same(other) }
 // as whole: more than Capacity where there is debt.
 func (l *StoreLimit) Used(st *State, now Instant) int64 { return (*Limit)(l).usedAt(st, now) }
 
+// Window returns the start and end of the window of a fixed_window that counts at now.
+func (l *StoreLimit) Window(st *State, now Instant) (start, end Instant) {
+	from, to := (*Limit)(l).windowOf(st, int64(now))
+	return Instant(from), Instant(to)
+}
+
 // Expiry returns the instant from which the state is that of an untouched key without loans; 0 if
 // it is untouched already.
 func (l *StoreLimit) Expiry(st *State) Instant { return (*Limit)(l).expiry(st) }

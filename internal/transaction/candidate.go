@@ -48,6 +48,15 @@ func Uncharged(t *stint.Take, d *stint.Decision) {
 	d.Allowed, d.Charged = fits(t.Limit, d, uint64(DeniedCost(t))), 0
 }
 
+// AnswerCandidates corrects the answers to candidates that were not charged.
+func AnswerCandidates(c *stint.Call) {
+	for i := range c.Takes {
+		if DeniedBeside(c, i) {
+			Uncharged(&c.Takes[i], &c.Results[i])
+		}
+	}
+}
+
 // Apart decides a call that decide would divide: first its takes without the candidates, then the
 // candidates. An error about the candidates fails only these.
 func Apart(ctx context.Context, call *stint.Call, decide func(context.Context, *stint.Call) error) error {

@@ -1,6 +1,8 @@
 package transaction
 
-import "stint"
+import (
+	"stint"
+)
 
 // Decide tests and charges all parts, on the records that the caller has set. It reports whether
 // the group passed. The same plan may be decided again on other records.
@@ -19,7 +21,11 @@ func (w *Plan[K]) Decide() bool {
 	}
 	for i := range w.Parts {
 		p := &w.Parts[i]
-		p.conclude(pass)
+		if p.Take.Metered() {
+			p.concludeMetered(pass)
+		} else {
+			p.conclude(pass)
+		}
 		if p.Loan != nil {
 			p.Record.Lend(p.Limit, p.At, p.Loan, p.Cost, &p.Result)
 		}
@@ -66,6 +72,24 @@ func (p *Part[K]) conclude(pass bool) {
 		p.Result = p.Record.Apply(p.Take.Op, p.Limit, p.At, p.Cost, p.Take.Undo)
 	default:
 		p.Result = p.Record.Test(p.Limit, p.At, 0)
+	}
+}
+
+// concludeMetered is conclude for a key with a history: it sets Change too.
+func (p *Part[K]) concludeMetered(pass bool) {
+	before := p.Record.Used(p.At)
+	p.conclude(pass)
+	p.Change = UseChange{}
+	if !pass || p.Limit.Capacity() == 0 {
+		return
+	}
+	switch op := p.Take.Op; {
+	case op == stint.Refund:
+		p.Change = p.Record.GivenBack(before, p.Cost, p.At)
+	case p.Source:
+		p.Change = p.Record.Charged(p.Limit, p.Units()+p.owed, p.At)
+	case op == stint.Force, op.Asks() && p.Charged && p.Result.Allowed:
+		p.Change = p.Record.Charged(p.Limit, p.Cost, p.At)
 	}
 }
 

@@ -50,6 +50,8 @@
 // A [Record] is the state of a key with the limit under which it was written. It keeps the use of the
 // key while the numbers of its limit change.
 //
+// A [History] is the use of a key by periods, which stores write with its record.
+//
 // # States that cannot be read
 //
 // A store decides all groups except those with a state that it cannot read, and lists the takes of

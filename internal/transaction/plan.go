@@ -80,6 +80,9 @@ type Part[K comparable] struct {
 	// it (see [Record.Report]); Decide lends.
 	Loan *stint.Loan
 
+	// Change is what Decide changed of the use of a key with a history, see stint.Take.Metered.
+	Change UseChange
+
 	extra uint64 // units for borrowers that do not fit their own limits
 	owed  uint64 // units that borrowers owe which fit
 }

@@ -30,9 +30,14 @@ func (s *Store) decideInMap(sh *shard, q *query, d *stint.Decision) {
 	if fresh {
 		at = sh.freshLocked(q.now)
 	}
-	if q.loan == nil {
+	switch {
+	case q.take != nil:
+		var change transaction.UseChange
+		*d, change = c.Record.Metered(q.op, q.limit, at, q.cost, q.undo)
+		s.meterLocked(sh, q.fp, q.take, change, at)
+	case q.loan == nil:
 		*d = q.apply(&c.Record, at)
-	} else {
+	default:
 		*d = q.lend(&c.Record, at, s.epoch)
 	}
 	correctTime(q.now, at, q.limit, d)

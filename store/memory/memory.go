@@ -29,6 +29,9 @@ type Options struct {
 	// costs no memory until there are keys.
 	Budget int64
 
+	// Namespace is part of the IDs of events, so that those of two services differ.
+	Namespace string
+
 	// Clock returns the time of each call whose At is 0. Nil means the machine's clock, read once
 	// per call; it never goes backwards.
 	Clock func() stint.Instant
@@ -67,6 +70,12 @@ type Options struct {
 // always fit together: if its shards are full and small the store uses more than the budget, by at
 // most 24 bytes for each new key of the call.
 //
+// # Histories
+//
+// The use of a key by periods (see stint.Terms.Usage) is written under the same lock as its state, which
+// is in the map then, and is not lost when that expires. It needs about 150 bytes and 40 for each
+// period. Events of thresholds are in an outbox until Done; it has room for transaction.MaxEvents.
+//
 // # Restarts
 //
 // SaveFile saves all states in a file and LoadFile loads them, so that a restart resets no limit;
@@ -76,6 +85,7 @@ type Store struct {
 	epoch   stint.Epoch // one epoch, as the store never loses states
 	shift   uint        // by which the top bits of a fingerprint give its shard
 	budget  int64
+	name    string               // Options.Namespace
 	clock   func() stint.Instant // nil: use own
 	own     system.Clock
 	limits  registry
@@ -87,6 +97,8 @@ type Store struct {
 	scratch sync.Pool // of *[]entry
 
 	penalties atomic.Bool // whether the store ever had the state of a penalty
+	metered   atomic.Bool // whether the store ever had a history
+	outbox    outbox      // events of thresholds
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -103,7 +115,7 @@ func New(options Options) *Store {
 	n := max(64, 1<<bits.Len64(uint64(budget-1)/(256<<10)))
 	s := &Store{
 		seed: system.NewSeed(), shift: uint(64 - bits.Len64(uint64(n-1))),
-		budget: budget, clock: options.Clock, shards: make([]shard, n), tables: make([]atomic.Pointer[table], n),
+		budget: budget, name: options.Namespace, clock: options.Clock, shards: make([]shard, n), tables: make([]atomic.Pointer[table], n),
 	}
 	s.own.Start(time.Now())
 	s.epoch.Began = max(1, s.now(0))
@@ -232,7 +244,7 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 			}
 		}
 		if !quick || !s.quick(s.nextFingerprint(g, c, i), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
-			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t)}, &c.Results[i])
+			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t), take: metered(t)}, &c.Results[i])
 			now = 0
 		}
 	}
@@ -241,7 +253,7 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 
 // isQuick reports whether quick can decide a take.
 func isQuick(t *stint.Take) bool {
-	return t.Op == stint.Ask && t.Loan() == nil && t.Limit.ForStores().Packed()
+	return t.Op == stint.Ask && (t.Handling == nil || t.Handling.Loan == nil && t.Handling.Meter == nil) && t.Limit.ForStores().Packed()
 }
 
 // fewTakes is the number of takes from which nextFingerprint looks ahead.
@@ -315,6 +327,7 @@ type query struct {
 	now   stint.Instant // time after the state was read, see setTime
 	undo  *stint.Decision
 	loan  *stint.Loan // of a node that may have a lease; nil for others
+	take  *stint.Take // the take, if its key has a history; nil for others
 	op    stint.Op
 }
 
@@ -334,7 +347,7 @@ func (s *Store) decideOne(key stint.Key, q *query, d *stint.Decision) {
 	}
 	q.fp = s.fingerprint(algorithm, key)
 	sh := s.shard(q.fp)
-	if !q.limit.ForStores().Packed() || q.loan != nil {
+	if !q.limit.ForStores().Packed() || q.loan != nil || q.take != nil {
 		s.decideInMap(sh, q, d)
 		return
 	}

@@ -32,7 +32,7 @@ func TestPenaltySnapshot(t *testing.T) {
 	}
 	force("runs", 3)
 	force("counts", 2)
-	if got := version(); got != snapshotVersion {
+	if got := version(); got != penaltyVersion {
 		t.Errorf("version %d with a penalty", got)
 	}
 	again, err := Load(bytes.NewReader(snapshot(t, s)), options)

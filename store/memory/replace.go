@@ -227,9 +227,10 @@ func (s *Store) Sweep() {
 		if t := sh.table.Load(); s.wasteful(t, now) {
 			s.replace(sh, t, now)
 		}
-		if sh.cells.Load() > 0 {
+		if s.metered.Load() || sh.cells.Load() > 0 {
 			sh.mu.Lock()
 			s.dropExpiredLocked(sh, now, sweepCells)
+			s.dropMetersLocked(sh, now, sweepCells)
 			sh.mu.Unlock()
 		}
 	}

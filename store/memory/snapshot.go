@@ -30,14 +30,17 @@ import (
 //	limit   the numbers of a limit, see transaction.AppendSpec. Limits count from 0.
 //	word    a limit's number (uvarint), fingerprint (8 bytes), state as StoreLimit.Pack writes it (uvarint)
 //	state   a limit's number (uvarint), fingerprint (8 bytes), length (uvarint), state as State.AppendBinary writes it
+//	usage   fingerprint (8 bytes), expiry (uvarint), length (uvarint), history as transaction.Usage.AppendBinary writes it
+//	event   length (uvarint), event as transaction.Event.AppendBinary writes it
 //	end     the number of states, and the store's lastDrop (uvarints); the last record
 //
-// Only limits with a state are written, before the first such state. The version is 2 if the store
-// ever had a penalty, whose numbers version 1 does not have, else 1: so a release that knows no
+// Only limits with a state are written, before the first such state. The version is 3 if the store
+// ever had a history, 2 if it ever had a penalty, whose numbers version 1 does not have, else 1: so a release that knows no
 // penalties still reads what it can decide, and calls everything else newer.
 const (
 	snapshotMagic   = "stintmem"
-	snapshotVersion = 2
+	snapshotVersion = 3
+	penaltyVersion  = 2
 	plainVersion    = 1
 	headSize        = len(snapshotMagic) + 4
 	seedSize        = 4 * 8
@@ -46,6 +49,8 @@ const (
 	recordWord  = 2
 	recordState = 3
 	recordEnd   = 4
+	recordUsage = 5
+	recordEvent = 6
 
 	// blockSize is the size at which a block ends; a longer state makes a longer block.
 	blockSize = 64 << 10
@@ -99,10 +104,18 @@ func (s *Store) WriteSnapshot(w io.Writer) error {
 		for i := range c.cells {
 			e.state(&c.cells[i])
 		}
+		for i := range c.meters {
+			e.usage(&c.meters[i])
+		}
 		if e.err != nil {
 			return e.err
 		}
 		runtime.Gosched() // lets waiting decisions run first
+	}
+	if e.metered { // after the histories, so that no event is missing that one of them has
+		for _, one := range s.outbox.first(math.MaxInt) {
+			e.event(&one)
+		}
 	}
 	return e.end()
 }
@@ -111,6 +124,7 @@ func (s *Store) WriteSnapshot(w io.Writer) error {
 type shardCopy struct {
 	words    []entry
 	cells    []cellCopy
+	meters   []meterCopy
 	lastDrop stint.Instant
 }
 
@@ -137,6 +151,7 @@ func (c *shardCopy) copyShard(sh *shard) {
 			}
 		}
 	}
+	c.metersLocked(sh)
 	for fp, one := range sh.cellMap {
 		n := len(c.cells)
 		c.cells = slices.Grow(c.cells, 1)[:n+1]
@@ -173,6 +188,7 @@ type encoder struct {
 	long     []byte // buffer for one state
 
 	penalties bool // the version allows penalties
+	metered   bool // the version allows histories
 }
 
 // write writes bytes and adds them to the checksum.
@@ -196,8 +212,13 @@ func (e *encoder) flush() {
 // head writes the head and the first block.
 func (e *encoder) head(s *Store) {
 	version := uint32(plainVersion)
-	if e.penalties = s.penalties.Load(); e.penalties {
+	e.metered = s.metered.Load()
+	e.penalties = e.metered || s.penalties.Load()
+	switch {
+	case e.metered:
 		version = snapshotVersion
+	case e.penalties:
+		version = penaltyVersion
 	}
 	e.write(binary.LittleEndian.AppendUint32([]byte(snapshotMagic), version))
 	for _, part := range s.seed {

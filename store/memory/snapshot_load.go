@@ -144,6 +144,10 @@ func (d *decoder) record() error {
 		return d.limit()
 	case recordWord, recordState:
 		return d.state(kind)
+	case recordUsage:
+		return d.usage()
+	case recordEvent:
+		return d.event()
 	case recordEnd:
 		states, ok := d.uvarint()
 		lastDrop, alsoOK := d.uvarint()

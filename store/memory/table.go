@@ -18,7 +18,8 @@ type shard struct {
 
 	mu       sync.Mutex
 	cellMap  map[uint64]*cell
-	lastDrop stint.Instant // latest time at which an expired cell was dropped
+	meters   map[uint64]*meter // histories of keys, whose states are in the map while they have any
+	lastDrop stint.Instant     // latest time at which an expired cell was dropped
 }
 
 // table is an open-addressed hash table of one-word states. A slot is claimed once and never moves;

@@ -31,7 +31,7 @@ type call struct {
 // place is the place of a part's state: a slot, the map, or none if there is nothing to store.
 type place struct {
 	sh    *shard
-	lent  bool   // to nodes; a lent state is in the map
+	inMap bool   // its state has to be in the map: it is lent to nodes, or its key has a history
 	id    uint64 // number of the limit, 0 if its states are in the map
 	slot  *slot  // slot that the call holds; nil: in the map, or nothing to hold
 	word  uint64 // word of the slot before the call
@@ -82,12 +82,12 @@ func (s *Store) find(w *call, c *stint.Call) {
 	}
 	for i := range c.Takes {
 		t := &c.Takes[i]
-		if t.Loan() == nil {
+		if t.Loan() == nil && !t.Metered() {
 			continue
 		}
 		if n := w.Of(i); n >= 0 {
 			w.Parts[n].Loan = s.loan(t)
-			w.held[n].lent = w.held[n].lent || w.Parts[n].Loan != nil
+			w.held[n].inMap = w.held[n].inMap || w.Parts[n].Loan != nil || t.Metered()
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (s *Store) look(h *place, p *transaction.Part[uint64], all bool) {
 	if limit.Algorithm() == stint.Unlimited {
 		return
 	}
-	if limit.ForStores().Packed() && !h.lent {
+	if limit.ForStores().Packed() && !h.inMap {
 		h.slot, _ = h.sh.table.Load().find(p.Name)
 		h.id = s.number(limit, h.slot)
 	}
@@ -307,6 +307,9 @@ func (s *Store) write(w *call, now stint.Instant) {
 		case h.cell != nil:
 			h.cell.Record = p.Record
 			s.storeLocked(h.sh, p.Name, h.cell, now)
+			if p.Take.Metered() {
+				s.meterLocked(h.sh, p.Name, p.Take, p.Change, p.At)
+			}
 		case h.slot != nil:
 			h.word = h.written(&p.Record, p.Take.Limit)
 		}

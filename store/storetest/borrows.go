@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // reservations: with count: responses takes are charged until they are settled or given back, and a
@@ -243,7 +244,7 @@ func chargedRetry(t *testing.T, o Options) {
 // borrowErrors: a take with invalid sources is an error, before anything is charged.
 func borrowErrors(t *testing.T, o Options) {
 	s := start(t, o)
-	limit := variants(5)[0]
+	limit := model.Variants(5)[0]
 	take := func(key stint.Key) stint.Take { return stint.Take{Key: key, Limit: limit, Cost: 1} }
 	leader := take("a")
 	leader.Borrows = 1

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // clocks: after a clock that was ahead is corrected, keys that were used up deny for no longer than
@@ -20,12 +21,12 @@ func clocks(t *testing.T, o Options) {
 	if !testing.Short() {
 		aheads = append(aheads, 24*time.Hour, 2*time.Hour, 50*time.Minute, 7*time.Second, 30*time.Millisecond)
 	}
-	for _, limit := range append(variants(10), stint.MustLimit(stint.Spec{Requests: 10, Calendar: stint.Day}),
+	for _, limit := range append(model.Variants(10), stint.MustLimit(stint.Spec{Requests: 10, Calendar: stint.Day}),
 		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: 10, Per: time.Hour, Blocks: 6, StartUsedUp: true}),
 		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Second}),
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second}),
 		stint.MustLimit(stint.Spec{Requests: 10, Per: time.Second})) {
-		t.Run(name(limit)+" per "+limit.Spec().Per.String(), func(t *testing.T) {
+		t.Run(model.Name(limit)+" per "+limit.Spec().Per.String(), func(t *testing.T) {
 			s := start(t, o)
 			for _, ahead := range aheads {
 				for _, debt := range []uint32{0, 15} {
@@ -67,7 +68,7 @@ func clocks(t *testing.T, o Options) {
 // clocksLook: a client that only peeks, again and again, or takes under other numbers, sees the
 // correction once, and not a full use from each peek.
 func clocksLook(t *testing.T, o Options) {
-	for _, limit := range variants(10) {
+	for _, limit := range model.Variants(10) {
 		if limit.Spec().Calendar != stint.NoPeriod || limit.ForStores().Reserves() {
 			continue // its period is longer than all others
 		}
@@ -90,7 +91,7 @@ func clocksLook(t *testing.T, o Options) {
 					passed = d.Allowed && int64(cost)+d.Remaining > 0
 				}
 				if !passed {
-					t.Errorf("%s, under numbers %d, cost %d: nothing passes for %v", name(limit), i, cost, 80*time.Minute)
+					t.Errorf("%s, under numbers %d, cost %d: nothing passes for %v", model.Name(limit), i, cost, 80*time.Minute)
 				}
 			}
 		}
@@ -108,7 +109,7 @@ func waits(s tester, at stint.Instant, key stint.Key, limit *stint.Limit) time.D
 		}
 		at = at.Add(d.RetryAfter)
 	}
-	s.Fatalf("%s of key %s passes never", name(limit), key)
+	s.Fatalf("%s of key %s passes never", model.Name(limit), key)
 	return 0
 }
 
@@ -135,7 +136,7 @@ func clocksLend(t *testing.T, o Options) {
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 400, Per: time.Second}),
 		stint.MustLimit(stint.Spec{Requests: 400, Per: time.Second}),
 	} {
-		t.Run(name(limit), func(t *testing.T) {
+		t.Run(model.Name(limit), func(t *testing.T) {
 			s := start(t, o)
 			ahead := noon.Add(24 * time.Hour)
 			loan := stint.Loan{Node: 7, Seq: 1, Want: 40}

@@ -23,28 +23,28 @@ func differential(t *testing.T, o Options) {
 	}
 	r := random(t)
 	for i := range histories {
-		h := newHistory(r, o)
+		h := model.NewHistory(r, noon, o.NoBorrowing)
 		if o.SameNumbers {
 			known := map[stint.Algorithm]bool{}
-			h.limits = slices.DeleteFunc(h.limits, func(l *stint.Limit) bool {
+			h.Limits = slices.DeleteFunc(h.Limits, func(l *stint.Limit) bool {
 				again := known[l.Algorithm()]
 				known[l.Algorithm()] = true
 				return again
 			})
 		}
-		if o.Scattered && count(h.limits, isLog) > 1 { // see Options.Scattered
-			h.limits = slices.DeleteFunc(h.limits, func(l *stint.Limit) bool { return l.Spec().MinInterval > 0 })
+		if o.Scattered && count(h.Limits, isLog) > 1 { // see Options.Scattered
+			h.Limits = slices.DeleteFunc(h.Limits, func(l *stint.Limit) bool { return l.Spec().MinInterval > 0 })
 		}
-		if len(h.limits) == 0 {
+		if len(h.Limits) == 0 {
 			continue
 		}
 		store, model := start(t, o), tester{t, new(model.Store)}
 		var calls []stint.Call
 		for range 100 {
-			calls = append(calls, h.next(o.Backwards))
+			calls = append(calls, h.Next(o.Backwards))
 			want, problem := compare(store, model, calls[len(calls)-1], o)
 			if problem == "" {
-				h.remember(calls[len(calls)-1], want)
+				h.Remember(calls[len(calls)-1], want)
 				continue
 			}
 			calls = shrink(calls, func(calls []stint.Call) bool { return differs(t, o, calls) != "" })
@@ -71,10 +71,10 @@ func compare(store, model tester, call stint.Call, o Options) ([]stint.Decision,
 // do not.
 func differs(t *testing.T, o Options, calls []stint.Call) string {
 	var text strings.Builder
-	store, model := start(t, o), tester{t, new(model.Store)}
+	store, other := start(t, o), tester{t, new(model.Store)}
 	for _, call := range calls {
-		fmt.Fprintf(&text, "at noon%+dµs:\n%s", call.At-noon, describe(call))
-		if _, problem := compare(store, model, call, o); problem != "" {
+		fmt.Fprintf(&text, "at noon%+dµs:\n%s", call.At-noon, model.Describe(call))
+		if _, problem := compare(store, other, call, o); problem != "" {
 			return text.String() + problem
 		}
 	}
@@ -137,23 +137,4 @@ func ask(s tester, call stint.Call) ([]stint.Decision, error) {
 		return nil, err
 	}
 	return call.Results, nil
-}
-
-func describe(call stint.Call) string {
-	var text strings.Builder
-	for _, take := range call.Takes {
-		fmt.Fprintf(&text, "  %s op %d cost %d apart %v undo %+v of %+v\n", take.Key, take.Op, take.Cost, take.Independent, take.Undo, short(take.Limit.Spec()))
-	}
-	return text.String()
-}
-
-// short returns the fields of a spec that are not zero.
-func short(spec stint.Spec) string {
-	var text strings.Builder
-	for v, i := reflect.ValueOf(spec), 0; i < v.NumField(); i++ {
-		if f := v.Field(i); !f.IsZero() {
-			fmt.Fprintf(&text, "%s=%v ", v.Type().Field(i).Name, f.Interface())
-		}
-	}
-	return text.String()
 }

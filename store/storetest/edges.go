@@ -107,10 +107,10 @@ func expiry(t *testing.T, o Options) {
 // carried: a key keeps its use when the numbers of its limit change, as transaction.Record describes;
 // another algorithm is another bucket.
 func carried(t *testing.T, o Options) {
-	for i := range variants(1) {
+	for i := range model.Variants(1) {
 		s, want := start(t, o), tester{t, new(model.Store)}
 		for _, numbers := range [][2]uint32{{10, 1000}, {1000, 10}, {10, 7}, {7, 10}, {10, 1}} {
-			old, next := variants(numbers[0])[i], variants(numbers[1])[i]
+			old, next := model.Variants(numbers[0])[i], model.Variants(numbers[1])[i]
 			for _, used := range []uint32{0, 1, numbers[0] / 2, numbers[0]} {
 				for _, later := range []time.Duration{0, time.Millisecond, 20 * time.Minute} {
 					key := stint.Key(fmt.Sprint(numbers, used, "after", later))
@@ -121,7 +121,7 @@ func carried(t *testing.T, o Options) {
 						got, want := s.take(noon.Add(later), key, next, cost), want.take(noon.Add(later), key, next, cost)
 						if got != want {
 							t.Fatalf("%s from %d to %d with %d used, %v later, cost %d:\n got %+v\nwant %+v",
-								name(old), numbers[0], numbers[1], used, later, cost, got, want)
+								model.Name(old), numbers[0], numbers[1], used, later, cost, got, want)
 						}
 					}
 				}
@@ -129,12 +129,12 @@ func carried(t *testing.T, o Options) {
 		}
 	}
 	t.Run("another algorithm", func(t *testing.T) {
-		s, all := start(t, o), variants(10)
+		s, all := start(t, o), model.Variants(10)
 		s.take(noon, "a", all[0], 10)
 		for _, limit := range all {
 			if limit.Algorithm() == stint.SlidingLog || limit.Algorithm() == stint.LeakyBucket {
 				if d := s.take(noon, "a", limit, 4); !d.Allowed || d.Remaining != 6 {
-					t.Errorf("%s: %+v", name(limit), d)
+					t.Errorf("%s: %+v", model.Name(limit), d)
 				}
 			}
 		}
@@ -147,7 +147,7 @@ func carried(t *testing.T, o Options) {
 // errorsOf: a call that cannot be decided returns the right error, and its other takes are not
 // charged.
 func errorsOf(t *testing.T, o Options) {
-	limits := variants(10)
+	limits := model.Variants(10)
 	good := stint.Take{Key: "good", Limit: limits[0], Cost: 4}
 	leader := stint.Take{Key: "a", Limit: limits[0], Cost: 1, Borrows: 1, Independent: true}
 	itself := stint.Take{Key: "a", Limit: limits[0], Cost: 1, Independent: true}
@@ -166,7 +166,7 @@ func errorsOf(t *testing.T, o Options) {
 		{"no key apart", noon, []stint.Take{good, {Limit: limits[0], Independent: true}}, stint.ErrNoKey},
 		{"before 1970", -1, []stint.Take{good}, stint.ErrTime},
 		{"after the end of time", stint.MaxInstant + 1, []stint.Take{good}, stint.ErrTime},
-		{"other numbers", noon, []stint.Take{good, {Key: "good", Limit: variants(11)[0], Cost: 1}}, stint.ErrMixedLimits},
+		{"other numbers", noon, []stint.Take{good, {Key: "good", Limit: model.Variants(11)[0], Cost: 1}}, stint.ErrMixedLimits},
 		{"asked and forced", noon, []stint.Take{good, {Key: "good", Limit: limits[0], Cost: 1, Op: stint.Force}}, stint.ErrMixedLimits},
 		{"reset and asked", noon, []stint.Take{{Key: "good", Limit: limits[0], Op: stint.Reset}, good}, stint.ErrMixedLimits},
 		{"asked twice at most", noon, []stint.Take{good, {Key: "a", Limit: limits[0], Cost: 1, Op: stint.AskAtMost}, {Key: "a", Limit: limits[0], Cost: 1}}, stint.ErrMixedLimits},
@@ -211,7 +211,7 @@ func errorsOf(t *testing.T, o Options) {
 	}
 	t.Run("same numbers of another limit", func(t *testing.T) {
 		s := start(t, o)
-		r := s.decide(noon, good, stint.Take{Key: "good", Limit: variants(10)[0], Cost: 4})
+		r := s.decide(noon, good, stint.Take{Key: "good", Limit: model.Variants(10)[0], Cost: 4})
 		if !r[0].Allowed || r[0].Remaining != 2 {
 			t.Errorf("%+v", r)
 		}
@@ -226,7 +226,7 @@ func keys(t *testing.T, o Options) {
 		"a", "A", "a ", " a", "a\x00", "\x00a", "a\x00b", "a:b", "a/b", "{a}", "{a}b", "\x00", "\x00\x00", "\n", "\r\n", "\xff", "\xff\xfe", "\xc3\x28",
 		"\u00e9", "e\u0301", "*", "?", "%s", "a'b", `a"b`, `a\b`, "0", "-1", stint.Key(long), stint.Key(long[1:]), stint.Key(append(slices.Clone(long), 0)),
 	}
-	for _, limit := range []*stint.Limit{variants(100)[0], variants(100)[5]} {
+	for _, limit := range []*stint.Limit{model.Variants(100)[0], model.Variants(100)[5]} {
 		s := start(t, o)
 		for i, key := range all {
 			if d := s.take(noon, key, limit, uint32(i)); !d.Allowed || d.Remaining != int64(100-i) {
@@ -240,7 +240,7 @@ func keys(t *testing.T, o Options) {
 		}
 	}
 	t.Run("memory of the key", func(t *testing.T) {
-		for _, limit := range variants(10) {
+		for _, limit := range model.Variants(10) {
 			s := start(t, o)
 			memory := []byte("first key")
 			borrowed := stint.Key(unsafe.String(&memory[0], len(memory)))
@@ -250,7 +250,7 @@ func keys(t *testing.T, o Options) {
 			s.take(noon, borrowed, limit, 1)
 			for key, want := range map[stint.Key]int64{"first key": 5, "other key": 9} {
 				if d := s.peek(noon, key, limit); d.Remaining != want {
-					t.Errorf("%s, %q: %+v, want %d remaining", name(limit), key, d, want)
+					t.Errorf("%s, %q: %+v, want %d remaining", model.Name(limit), key, d, want)
 				}
 			}
 		}
@@ -260,7 +260,7 @@ func keys(t *testing.T, o Options) {
 // contexts: a call whose context is done is decided, or returns that error; then nothing was
 // charged unless it is ErrUnknown.
 func contexts(t *testing.T, o Options) {
-	s, limit := start(t, o), variants(10)[0]
+	s, limit := start(t, o), model.Variants(10)[0]
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	call := stint.Call{At: noon, Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 4}}}
@@ -278,7 +278,7 @@ func contexts(t *testing.T, o Options) {
 // results: a store reuses the memory of earlier results, sets their number, and leaves nothing of
 // them.
 func results(t *testing.T, o Options) {
-	for _, limit := range variants(10) {
+	for _, limit := range model.Variants(10) {
 		s := start(t, o)
 		dirt := stint.Decision{
 			Allowed: true, Degraded: true, Over: true, Own: true, Debt: 1, Limit: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, Delay: -1, At: -1,
@@ -301,11 +301,11 @@ func results(t *testing.T, o Options) {
 				t.Fatal(err)
 			}
 			if len(call.Results) != len(takes) || len(takes) > 0 && &call.Results[0] != &memory[0] {
-				t.Fatalf("%s, call %d: %d results for %d takes, or in other memory", name(limit), n, len(call.Results), len(takes))
+				t.Fatalf("%s, call %d: %d results for %d takes, or in other memory", model.Name(limit), n, len(call.Results), len(takes))
 			}
 			for i, d := range call.Results {
 				if d.Degraded || d.Over || d.Limit != 10 || d.Remaining < 0 || d.RetryAfter < 0 || d.ResetAfter < 0 || d.Delay < 0 || d.At != noon {
-					t.Fatalf("%s, call %d, take %d: %+v", name(limit), n, i, d)
+					t.Fatalf("%s, call %d, take %d: %+v", model.Name(limit), n, i, d)
 				}
 			}
 		}

@@ -19,7 +19,7 @@ func TestHistoriesMix(t *testing.T) {
 	histories, together := 400, 0
 	apart := map[string]int{}
 	for range histories {
-		has := mix(t, newHistory(r, Options{}))
+		has := mix(t, model.NewHistory(r, noon, false))
 		whole := true
 		for what, there := range has {
 			whole = whole && there
@@ -38,7 +38,7 @@ func TestHistoriesMix(t *testing.T) {
 }
 
 // mix returns what a history of a hundred calls contains.
-func mix(t *testing.T, h *history) map[string]bool {
+func mix(t *testing.T, h *model.History) map[string]bool {
 	t.Helper()
 	has := map[string]bool{
 		"changed numbers": false, "a leap ahead": false, "a leap back": false, "a step back": false, "apart": false, "together": false,
@@ -46,9 +46,9 @@ func mix(t *testing.T, h *history) map[string]bool {
 		"a candidate beside a denial": false, "a candidate whose limit denies": false,
 	}
 	note := func(what string, there bool) { has[what] = has[what] || there }
-	model, known, last := tester{t, new(model.Store)}, map[bucket]*stint.Limit{}, h.at
+	model, known, last := tester{t, new(model.Store)}, map[transaction.ID]*stint.Limit{}, h.At
 	for range 100 {
-		call := h.next(true)
+		call := h.Next(true)
 		moved := call.At.Sub(last)
 		last = call.At
 		note("a leap ahead", moved > time.Hour+4*time.Minute)
@@ -60,7 +60,7 @@ func mix(t *testing.T, h *history) map[string]bool {
 			if take.Limit.Algorithm() == stint.Unlimited {
 				continue
 			}
-			b := bucket{take.Key, take.Limit.Algorithm()}
+			b := transaction.IDOf(take)
 			before, cost, most := known[b], int64(take.Cost), take.Limit.Capacity()
 			known[b] = take.Limit
 			note("changed numbers", before != nil && before != take.Limit)
@@ -72,7 +72,7 @@ func mix(t *testing.T, h *history) map[string]bool {
 			note("given back under other numbers", take.Undo != nil && before != nil && before != take.Limit)
 		}
 		if answer, err := ask(model, call); err == nil {
-			h.remember(call, answer)
+			h.Remember(call, answer)
 			for i := range call.Takes {
 				if of := call.Takes[i].InsteadOf(); of > 0 {
 					beside := transaction.DeniedBeside(&stint.Call{Takes: call.Takes, Results: answer}, i)

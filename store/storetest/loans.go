@@ -8,6 +8,7 @@ import (
 
 	"stint"
 	"stint/internal/transaction"
+	"stint/store/storetest/model"
 )
 
 // leased are the terms of a rule whose units are lent.
@@ -29,7 +30,7 @@ func loans(t *testing.T, o Options) {
 		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second, FromFirst: true}),
 		stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 20, Per: time.Second}), // never lent
 	} {
-		t.Run(name(limit), func(t *testing.T) {
+		t.Run(model.Name(limit), func(t *testing.T) {
 			r := random(t)
 			rounds := 20
 			if o.Slow {
@@ -55,7 +56,7 @@ func recalls(t *testing.T, o Options) {
 		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second}),
 		stint.MustLimit(stint.Spec{Requests: 100, Per: 3 * time.Second, FromFirst: true}),
 	} {
-		key := stint.Key(name(limit))
+		key := stint.Key(model.Name(limit))
 		ask := func(at stint.Instant, node uint64, cost uint32) stint.Loan {
 			a := stint.Loan{Node: node, Seq: 1, Want: 10}
 			s.decide(at, stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: leased, Loan: &a}})
@@ -99,7 +100,7 @@ func asks(t *testing.T, o Options) {
 			{"it is denied, under new numbers", stint.MustLimit(spec), 200, 10},
 		} {
 			for _, company := range [][]stint.Take{nil, {{Key: "idle", Limit: idle, Cost: 1}}} {
-				key := stint.Key(fmt.Sprint(name(limit), ": ", test.name, " with ", len(company)))
+				key := stint.Key(fmt.Sprint(model.Name(limit), ": ", test.name, " with ", len(company)))
 				ask := func(at stint.Instant, node uint64, cost, want uint32) *stint.Loan {
 					a := &stint.Loan{Node: node, Seq: 1, Want: want}
 					take := stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: leased, Loan: a}}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // ops: forced takes leave debts, refunds give back exactly what was taken and never more, resets
@@ -66,7 +67,7 @@ func ops(t *testing.T, o Options) {
 // opsInCall: operations that change keys are done only if the call passes.
 func opsInCall(o Options) func(*testing.T) {
 	return func(t *testing.T) {
-		s, limit := start(t, o), variants(10)[0]
+		s, limit := start(t, o), model.Variants(10)[0]
 		s.take(noon, "back", limit, 5)
 		s.take(noon, "gone", limit, 5)
 		call := func(cost uint32) []stint.Decision {
@@ -93,7 +94,7 @@ func opsInCall(o Options) func(*testing.T) {
 // whose place others queue, changes nothing.
 func undoGone(o Options) func(*testing.T) {
 	return func(t *testing.T) {
-		for _, limit := range variants(10) {
+		for _, limit := range model.Variants(10) {
 			s, later := start(t, o), noon.Add(3*31*24*time.Hour)
 			first := s.take(noon, "a", limit, 4)
 			second := s.take(later, "a", limit, 4)
@@ -101,7 +102,7 @@ func undoGone(o Options) func(*testing.T) {
 				t.Helper()
 				got := s.decide(later, stint.Take{Key: "a", Limit: limit, Cost: 4, Op: stint.Refund, Undo: d})[0]
 				if got.Remaining != want {
-					t.Fatalf("%s: %+v, want %d remaining", name(limit), got, want)
+					t.Fatalf("%s: %+v, want %d remaining", model.Name(limit), got, want)
 				}
 			}
 			undo(&first, 6)

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // reload: while a fleet reloads a limit node by node, takes of one key come under two sets of
 // numbers. Takes under the lower ones are denied and lose nothing, and no more passes than the
 // higher ones allow.
 func reload(t *testing.T, o Options) {
-	for i, low := range variants(100) {
-		high := variants(1000)[i]
+	for i, low := range model.Variants(100) {
+		high := model.Variants(1000)[i]
 		s := start(t, o)
 		s.take(noon, "a", high, 900)
 		for _, ask := range []struct {
@@ -35,7 +36,7 @@ func reload(t *testing.T, o Options) {
 		} {
 			d := s.decide(noon, stint.Take{Key: "a", Limit: ask.limit, Cost: ask.cost, Op: ask.op})[0]
 			if d.Allowed != ask.allow || d.Remaining != ask.left || d.Limit != ask.limit.Capacity() {
-				t.Fatalf("%s, op %d of %d under %d: %+v", name(high), ask.op, ask.cost, ask.limit.Capacity(), d)
+				t.Fatalf("%s, op %d of %d under %d: %+v", model.Name(high), ask.op, ask.cost, ask.limit.Capacity(), d)
 			}
 		}
 		r := s.decide(noon, // in a call
@@ -43,7 +44,7 @@ func reload(t *testing.T, o Options) {
 			stint.Take{Key: "b", Limit: high, Cost: 1},
 			stint.Take{Key: "c", Limit: high, Cost: 1, Independent: true})
 		if r[0].Allowed || r[0].Remaining != 0 || !r[1].Allowed || r[1].Remaining != 1000 || r[2].Remaining != 999 {
-			t.Fatalf("%s, in a call: %+v", name(high), r)
+			t.Fatalf("%s, in a call: %+v", model.Name(high), r)
 		}
 	}
 	t.Run("bound", func(t *testing.T) { reloadBound(t, o) })
@@ -70,8 +71,8 @@ func reloadBack(t *testing.T, o Options) {
 // reloadBound lets two nodes take as much as they get, one under 100 and the other under 150 an
 // hour.
 func reloadBound(t *testing.T, o Options) {
-	for i, low := range variants(100) {
-		high := variants(150)[i]
+	for i, low := range model.Variants(100) {
+		high := model.Variants(150)[i]
 		if a := high.Algorithm(); a == stint.LeakyBucket || a == stint.SlidingWindow {
 			continue // they bound the outflow, and only roughly
 		}
@@ -85,7 +86,7 @@ func reloadBound(t *testing.T, o Options) {
 			at += stint.Instant(r.Int64N((20 * time.Second).Microseconds()))
 		}
 		if passed < 100 || passed > 300 { // burst and refill, or two windows
-			t.Errorf("%s: %d passed in an hour, 100 to 300 may", name(high), passed)
+			t.Errorf("%s: %d passed in an hour, 100 to 300 may", model.Name(high), passed)
 		}
 	}
 }

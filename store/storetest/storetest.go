@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 var (
@@ -110,6 +111,7 @@ func runParts(t *testing.T, o Options) {
 		{"Context", contexts},
 		{"Results", results},
 		{"OwnClock", ownClock},
+		{"Usage", usage},
 	} {
 		if part.name == "Borrows" && o.NoBorrowing || (part.name == "Carry" || part.name == "Reload") && o.SameNumbers ||
 			part.name == "Differences" && !o.Backwards {
@@ -164,54 +166,11 @@ func (s tester) peek(at stint.Instant, key stint.Key, limit *stint.Limit) stint.
 	return s.take(at, key, limit, 0)
 }
 
-// variants returns limits of requests per hour with every algorithm and variant; each has exactly
-// that capacity. None refills within a tenth of a second.
-func variants(requests uint32) []*stint.Limit {
-	var all []*stint.Limit
-	for _, spec := range []stint.Spec{
-		{Algorithm: stint.TokenBucket},
-		{Algorithm: stint.TokenBucket, Step: true},
-		{Algorithm: stint.TokenBucket, Reserve: true},
-		{Algorithm: stint.LeakyBucket, Burst: requests - 1},
-		{Algorithm: stint.FixedWindow},
-		{Algorithm: stint.FixedWindow, FromFirst: true},
-		{Algorithm: stint.FixedWindow, CarryDebt: true},
-		{Algorithm: stint.SlidingLog},
-		{Algorithm: stint.SlidingWindow, Blocks: 1},
-		{Algorithm: stint.SlidingWindow, Blocks: 12},
-	} {
-		spec.Requests, spec.Per = requests, time.Hour
-		all = append(all, stint.MustLimit(spec))
-	}
-	return append(all, stint.MustLimit(stint.Spec{Requests: requests, Calendar: stint.Month, Anchor: 15}))
-}
-
-// name returns a different name for each variant.
-func name(limit *stint.Limit) string {
-	spec := limit.Spec()
-	text := spec.Algorithm.String()
-	switch {
-	case spec.Step:
-		text += " in steps"
-	case spec.Reserve:
-		text += " that holds"
-	case spec.FromFirst:
-		text += " from the first"
-	case spec.CarryDebt:
-		text += " that carries its debt"
-	case spec.Blocks > 1:
-		text += " of blocks"
-	case spec.Calendar != stint.NoPeriod:
-		text += " of the calendar"
-	}
-	return text
-}
-
 // eachVariant runs a part for each variant, with a store of its own.
 func eachVariant(t *testing.T, o Options, requests uint32, part func(s tester, limit *stint.Limit)) {
 	t.Helper()
-	for _, limit := range variants(requests) {
-		t.Run(name(limit), func(t *testing.T) { part(start(t, o), limit) })
+	for _, limit := range model.Variants(requests) {
+		t.Run(model.Name(limit), func(t *testing.T) { part(start(t, o), limit) })
 	}
 }
 

@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"stint"
+	"stint/store/storetest/model"
 )
 
 // together: a call of several takes charges all or none, whichever denies and in whatever order;
 // takes that would have passed return their unchanged state; takes of one key are added up.
 func together(t *testing.T, o Options) {
-	limits := variants(10)
+	limits := model.Variants(10)
 	for at := range limits {
-		t.Run("denied by "+name(limits[at]), func(t *testing.T) {
+		t.Run("denied by "+model.Name(limits[at]), func(t *testing.T) {
 			s := start(t, o)
 			takes := spend(s, limits, at)
 			before := s.peeks(takes)
@@ -109,7 +110,7 @@ func togetherRandom(t *testing.T, o Options) {
 		calls /= 10
 	}
 	s, seed := start(t, o), random(t).Uint64()
-	limits := variants(300)
+	limits := model.Variants(300)
 	const keys = 23
 	limit := func(k int) *stint.Limit { return limits[k%len(limits)] }
 	key := func(k int) stint.Key { return stint.Key(fmt.Sprint("key", k)) }
@@ -157,10 +158,10 @@ func snapshot(t *testing.T, o Options) {
 	if o.Slow {
 		times /= 10
 	}
-	limits := variants(1_000_000)
+	limits := model.Variants(1_000_000)
 	for i, limit := range limits {
 		other := limits[(i+1)%len(limits)]
-		t.Run(name(limit)+" and "+name(other), func(t *testing.T) {
+		t.Run(model.Name(limit)+" and "+model.Name(other), func(t *testing.T) {
 			s := start(t, o)
 			var wg sync.WaitGroup
 			for g := range 4 {
@@ -218,7 +219,7 @@ func apart(t *testing.T, o Options) {
 		}
 	})
 	t.Run("all apart", func(t *testing.T) {
-		s, limit := start(t, o), variants(10)[0]
+		s, limit := start(t, o), model.Variants(10)[0]
 		take := stint.Take{Key: "a", Limit: limit, Cost: 4, Independent: true}
 		for i, d := range s.decide(noon, take, take, take) { // each by itself, one after another
 			if d.Allowed != (i < 2) || d.Remaining != []int64{6, 2, 2}[i] {

@@ -113,3 +113,46 @@ func ChangedLimit(r *rand.Rand, l *stint.Limit) *stint.Limit {
 	}
 	return lowered(spec)
 }
+
+// Variants returns limits of requests per hour with every algorithm and variant; each has exactly
+// that capacity. None refills within a tenth of a second.
+func Variants(requests uint32) []*stint.Limit {
+	var all []*stint.Limit
+	for _, spec := range []stint.Spec{
+		{Algorithm: stint.TokenBucket},
+		{Algorithm: stint.TokenBucket, Step: true},
+		{Algorithm: stint.TokenBucket, Reserve: true},
+		{Algorithm: stint.LeakyBucket, Burst: requests - 1},
+		{Algorithm: stint.FixedWindow},
+		{Algorithm: stint.FixedWindow, FromFirst: true},
+		{Algorithm: stint.FixedWindow, CarryDebt: true},
+		{Algorithm: stint.SlidingLog},
+		{Algorithm: stint.SlidingWindow, Blocks: 1},
+		{Algorithm: stint.SlidingWindow, Blocks: 12},
+	} {
+		spec.Requests, spec.Per = requests, time.Hour
+		all = append(all, stint.MustLimit(spec))
+	}
+	return append(all, stint.MustLimit(stint.Spec{Requests: requests, Calendar: stint.Month, Anchor: 15}))
+}
+
+// Name returns a different name for each variant.
+func Name(limit *stint.Limit) string {
+	spec := limit.Spec()
+	text := spec.Algorithm.String()
+	switch {
+	case spec.Step:
+		text += " in steps"
+	case spec.Reserve:
+		text += " that holds"
+	case spec.FromFirst:
+		text += " from the first"
+	case spec.CarryDebt:
+		text += " that carries its debt"
+	case spec.Blocks > 1:
+		text += " of blocks"
+	case spec.Calendar != stint.NoPeriod:
+		text += " of the calendar"
+	}
+	return text
+}

@@ -25,6 +25,8 @@ import (
 type Store struct {
 	mu      sync.Mutex
 	records map[bucket]*transaction.Record
+	usages  map[bucket]*transaction.Usage
+	events  []transaction.Event
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -205,7 +207,11 @@ func (m *Store) together(parts []*part, now stint.Instant) {
 		pass = pass && (p.Op != stint.Ask || p.onlySource || p.result.Allowed)
 	}
 	for _, p := range parts {
+		before := m.record(p).Used(now)
 		m.conclude(p, pass, now)
+		if pass && p.Metered() && p.Limit.Capacity() > 0 {
+			m.meter(p, before, now)
+		}
 	}
 	for _, p := range parts {
 		if p.Borrows > 0 && !p.result.Allowed {

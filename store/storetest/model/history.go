@@ -1,56 +1,54 @@
-package storetest
+package model
 
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"stint"
-	"stint/store/storetest/model"
 )
 
-// bucket identifies a state: a key under another algorithm has another state.
-type bucket struct {
-	key       stint.Key
-	algorithm stint.Algorithm
-}
+// earliest is a time before which no clock of a history is.
+const earliest = stint.Instant(886_183_203_561_728) // in 1998
 
-// history makes random calls.
-type history struct {
+// History makes random calls.
+type History struct {
 	*rand.Rand
-	at          stint.Instant
-	limits      []*stint.Limit
+	At          stint.Instant // of the next call, about
+	Limits      []*stint.Limit
 	undo        map[bucket][]stint.Take // refunds of takes of a bucket that passed
 	noBorrowing bool                    // no take borrows
 }
 
-// newHistory returns a history with limits of which many have one algorithm, and some differ in one
-// number only.
-func newHistory(r *rand.Rand, o Options) *history {
-	h := &history{Rand: r, at: noon, undo: map[bucket][]stint.Take{}, noBorrowing: o.NoBorrowing}
+// NewHistory returns a history from a time on with limits of which many have one algorithm, and some
+// differ in one number only. With noBorrowing no take borrows.
+func NewHistory(r *rand.Rand, at stint.Instant, noBorrowing bool) *History {
+	h := &History{Rand: r, At: at, undo: map[bucket][]stint.Take{}, noBorrowing: noBorrowing}
 	kinds := pick(r, 1, 1, 2, 5) // with one algorithm the numbers of a key change more often than with five
-	for n := 1 + r.IntN(12); len(h.limits) < n; {
+	for n := 1 + r.IntN(12); len(h.Limits) < n; {
 		switch {
-		case len(h.limits) < kinds:
-			h.limits = append(h.limits, model.RandomLimit(r))
+		case len(h.Limits) < kinds:
+			h.Limits = append(h.Limits, RandomLimit(r))
 		case r.IntN(2) == 0:
-			h.limits = append(h.limits, model.ChangedLimit(r, h.limits[r.IntN(len(h.limits))]))
+			h.Limits = append(h.Limits, ChangedLimit(r, h.Limits[r.IntN(len(h.Limits))]))
 		default:
-			h.limits = append(h.limits, model.RandomLimitOf(r, h.limits[r.IntN(len(h.limits))].Algorithm()))
+			h.Limits = append(h.Limits, RandomLimitOf(r, h.Limits[r.IntN(len(h.Limits))].Algorithm()))
 		}
 	}
-	h.noBorrowing = h.noBorrowing || slices.ContainsFunc(h.limits, isPenalty)
+	h.noBorrowing = h.noBorrowing || slices.ContainsFunc(h.Limits, IsPenalty)
 	return h
 }
 
-// isPenalty reports whether a limit is a penalty, which nobody borrows from and which has no units.
-func isPenalty(l *stint.Limit) bool { return l.Algorithm() == stint.Penalty }
+// IsPenalty reports whether a limit is a penalty, which nobody borrows from and which has no units.
+func IsPenalty(l *stint.Limit) bool { return l.Algorithm() == stint.Penalty }
 
-// next returns the next call: mostly one take, sometimes several, of few keys.
-func (h *history) next(backwards bool) stint.Call {
+// Next returns the next call: mostly one take, sometimes several, of few keys.
+func (h *History) Next(backwards bool) stint.Call {
 	h.pass(backwards)
-	call := stint.Call{At: h.at}
+	call := stint.Call{At: h.At}
 	if backwards && h.IntN(8) == 0 {
 		call.At -= stint.Instant(h.Int64N(int64(time.Hour / time.Microsecond)))
 	}
@@ -67,10 +65,10 @@ func (h *history) next(backwards bool) stint.Call {
 }
 
 // candidate returns a candidate of take number n of a call.
-func (h *history) candidate(of *stint.Take, n int) stint.Take {
-	t := stint.Take{Key: "tried", Limit: h.limits[h.IntN(len(h.limits))], Cost: of.Cost, Op: of.Op, Independent: true}
+func (h *History) candidate(of *stint.Take, n int) stint.Take {
+	t := stint.Take{Key: "tried", Limit: h.Limits[h.IntN(len(h.Limits))], Cost: of.Cost, Op: of.Op, Independent: true}
 	t.Handling = &stint.Handling{Candidate: true, InsteadOf: uint32(n) + 1}
-	if t.Op != stint.Ask && (t.Op != stint.AskAtMost || t.Limit.ForStores().Overdraws() || isPenalty(t.Limit)) {
+	if t.Op != stint.Ask && (t.Op != stint.AskAtMost || t.Limit.ForStores().Overdraws() || IsPenalty(t.Limit)) {
 		t.Op = stint.Ask
 	}
 	return t
@@ -78,30 +76,30 @@ func (h *history) candidate(of *stint.Take, n int) stint.Take {
 
 // pass lets time pass until the next call. A clock that may go backwards also leaps, by a day, by
 // the period of a limit, or by about as much as clocks differ, and is set back later or not at all.
-func (h *history) pass(backwards bool) {
+func (h *History) pass(backwards bool) {
 	step := pick(h.Rand, 0, 1, time.Millisecond, 100*time.Millisecond, time.Second, 10*time.Second, 3*time.Minute).Microseconds()
-	h.at += stint.Instant(h.Int64N(step + 2))
+	h.At += stint.Instant(h.Int64N(step + 2))
 	if !backwards || h.IntN(10) > 0 {
 		return
 	}
-	per := max(h.limits[h.IntN(len(h.limits))].Spec().Per, time.Millisecond)
+	per := max(h.Limits[h.IntN(len(h.Limits))].Spec().Per, time.Millisecond)
 	leap := stint.Instant(pick(h.Rand, per, 2*per, 24*time.Hour, 5*time.Second, time.Duration(h.Int64N(int64(3*per)))).Microseconds())
 	leap += stint.Instant(h.IntN(3) - 1)
 	if h.IntN(2) == 0 {
 		leap = -leap
 	}
-	h.at = max(noon/2, h.at+leap)
+	h.At = max(earliest, h.At+leap)
 }
 
 // borrowing returns a take that borrows, and its sources. Other takes of the call may have the same
 // sources.
-func (h *history) borrowing() []stint.Take {
+func (h *History) borrowing() []stint.Take {
 	takes := []stint.Take{{
-		Key: stint.Key(fmt.Sprint("borrows", h.IntN(2))), Limit: h.limits[0],
+		Key: stint.Key(fmt.Sprint("borrows", h.IntN(2))), Limit: h.Limits[0],
 		Cost: pick[uint32](h.Rand, 0, 1, 1, 2, 3), Borrows: 1, Independent: h.IntN(4) == 0,
 	}}
 	on := func(key stint.Key) stint.Take {
-		return stint.Take{Key: key, Limit: h.limits[h.IntN(len(h.limits))], Cost: takes[0].Cost, Independent: takes[0].Independent}
+		return stint.Take{Key: key, Limit: h.Limits[h.IntN(len(h.Limits))], Cost: takes[0].Cost, Independent: takes[0].Independent}
 	}
 	if takes[0].Independent {
 		takes[0].Key += " apart"
@@ -115,10 +113,10 @@ func (h *history) borrowing() []stint.Take {
 	return takes
 }
 
-func (h *history) take() stint.Take {
+func (h *History) take() stint.Take {
 	take := stint.Take{
 		Key:   stint.Key(fmt.Sprint("key", h.IntN(3))),
-		Limit: h.limits[h.IntN(len(h.limits))],
+		Limit: h.Limits[h.IntN(len(h.Limits))],
 	}
 	if h.IntN(8) == 0 {
 		// A key of its own, as the order of Independent takes and others is not defined.
@@ -126,7 +124,7 @@ func (h *history) take() stint.Take {
 	}
 	take.Cost = h.cost(take.Limit)
 	kind := h.IntN(16)
-	if isPenalty(take.Limit) && h.IntN(3) == 0 {
+	if IsPenalty(take.Limit) && h.IntN(3) == 0 {
 		kind = 0
 	}
 	switch kind {
@@ -149,7 +147,7 @@ func (h *history) take() stint.Take {
 			}
 		}
 	case 5, 6:
-		if !take.Limit.ForStores().Overdraws() && !isPenalty(take.Limit) {
+		if !take.Limit.ForStores().Overdraws() && !IsPenalty(take.Limit) {
 			take.Op = stint.AskAtMost
 		}
 	}
@@ -157,14 +155,14 @@ func (h *history) take() stint.Take {
 }
 
 // cost returns a random cost: a few units, the limit's capacity, or about as many.
-func (h *history) cost(limit *stint.Limit) uint32 {
+func (h *History) cost(limit *stint.Limit) uint32 {
 	most := min(limit.Capacity(), stint.MaxCost-1)
 	return pick(h.Rand, 0, 1, 1, 1, 2, 3, uint32(h.IntN(12)), stint.MaxCost,
 		uint32(most), uint32(most+1), uint32(most/2), uint32(h.Int64N(most+2)), uint32(h.Int64N(most+2)))
 }
 
-// remember stores takes that can be given back later.
-func (h *history) remember(call stint.Call, answer []stint.Decision) {
+// Remember stores takes that can be given back later.
+func (h *History) Remember(call stint.Call, answer []stint.Decision) {
 	if d, _ := stint.Combine(answer); !d.Allowed {
 		return
 	}
@@ -176,4 +174,24 @@ func (h *history) remember(call stint.Call, answer []stint.Decision) {
 			h.undo[b] = append(h.undo[b], take)
 		}
 	}
+}
+
+// Describe returns the takes of a call, one a line.
+func Describe(call stint.Call) string {
+	var text strings.Builder
+	for _, take := range call.Takes {
+		fmt.Fprintf(&text, "  %s op %d cost %d apart %v undo %+v of %+v\n", take.Key, take.Op, take.Cost, take.Independent, take.Undo, short(take.Limit.Spec()))
+	}
+	return text.String()
+}
+
+// short returns the fields of a spec that are not zero.
+func short(spec stint.Spec) string {
+	var text strings.Builder
+	for v, i := reflect.ValueOf(spec), 0; i < v.NumField(); i++ {
+		if f := v.Field(i); !f.IsZero() {
+			fmt.Fprintf(&text, "%s=%v ", v.Type().Field(i).Name, f.Interface())
+		}
+	}
+	return text.String()
 }

@@ -1,0 +1,118 @@
+package transaction
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"stint"
+)
+
+// The bytes of a usage or an event are its texts, each after its length, and its numbers, all as
+// uvarints. A usage has the number of its periods, and of each start, end, used, and the thresholds in
+// two numbers.
+
+// ErrEncoding means that bytes are no usage or no event.
+var ErrEncoding = errors.New("no usage or event of a store")
+
+// AppendBinary appends the bytes of the usage. The error is always nil.
+func (u *Usage) AppendBinary(b []byte) ([]byte, error) {
+	b = appendTexts(b, u.texts()...)
+	b = appendNumbers(b, uint64(len(u.History)))
+	for _, p := range u.History {
+		b = appendNumbers(b, uint64(p.Start), uint64(p.End), p.Used, p.Fired[0], p.Fired[1])
+	}
+	return b, nil
+}
+
+// UnmarshalBinary reads the bytes of a usage.
+func (u *Usage) UnmarshalBinary(b []byte) error {
+	*u = Usage{}
+	c := cursor{left: b}
+	c.texts(u.texts()...)
+	for range min(c.number(MaxUsage+1), MaxUsage+1) {
+		p := Period{Start: c.instant(), End: c.instant(), Used: c.number(maxUsed)}
+		p.Fired = Thresholds{c.number(1<<64 - 1), c.number(1<<64 - 1)}
+		if c.wrong {
+			break
+		}
+		u.History = append(u.History, p)
+	}
+	return c.end()
+}
+
+func (u *Usage) texts() []*string {
+	return []*string{&u.Domain, &u.Rule, &u.Limit, &u.Subject, &u.Plan}
+}
+
+// AppendBinary appends the bytes of the event. The error is always nil.
+func (e *Event) AppendBinary(b []byte) ([]byte, error) {
+	b = appendTexts(b, e.texts()...)
+	return appendNumbers(b, uint64(e.Threshold), e.Used, e.Of, uint64(e.Start), uint64(e.End), uint64(e.At)), nil
+}
+
+// UnmarshalBinary reads the bytes of an event.
+func (e *Event) UnmarshalBinary(b []byte) error {
+	*e = Event{}
+	c := cursor{left: b}
+	c.texts(e.texts()...)
+	e.Threshold, e.Used, e.Of = uint8(c.number(100)), c.number(1<<64-1), c.number(1<<64-1)
+	e.Start, e.End, e.At = c.instant(), c.instant(), c.instant()
+	return c.end()
+}
+
+func (e *Event) texts() []*string {
+	return []*string{&e.ID, &e.Domain, &e.Rule, &e.Limit, &e.Subject, &e.Plan}
+}
+
+func appendTexts(b []byte, texts ...*string) []byte {
+	for _, text := range texts {
+		b = append(binary.AppendUvarint(b, uint64(len(*text))), *text...)
+	}
+	return b
+}
+
+func appendNumbers(b []byte, numbers ...uint64) []byte {
+	for _, n := range numbers {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+// cursor reads bytes. After a fault it reads zeros.
+type cursor struct {
+	left  []byte
+	wrong bool
+}
+
+// number returns the next number, which is at most most.
+func (c *cursor) number(most uint64) uint64 {
+	v, n := binary.Uvarint(c.left)
+	if n <= 0 || v > most {
+		c.wrong, c.left = true, nil
+		return 0
+	}
+	c.left = c.left[n:]
+	return v
+}
+
+func (c *cursor) instant() stint.Instant { return stint.Instant(c.number(uint64(stint.MaxInstant))) }
+
+// texts reads texts.
+func (c *cursor) texts(into ...*string) {
+	for _, text := range into {
+		n := c.number(uint64(len(c.left)))
+		if n > uint64(len(c.left)) {
+			c.wrong, c.left = true, nil
+			return
+		}
+		*text, c.left = string(c.left[:n]), c.left[n:]
+	}
+}
+
+// end returns ErrEncoding after a fault, and if bytes are left.
+func (c *cursor) end() error {
+	if c.wrong || len(c.left) > 0 {
+		return ErrEncoding
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package transaction
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"stint"
+)
+
+// A history rolls over when a take comes, and is read as if it had.
+func TestHistoryAt(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	month := stint.MustLimit(stint.Spec{Requests: 100, Calendar: stint.Month, Zone: berlin})
+	first := stint.MustLimit(stint.Spec{Requests: 100, Per: time.Hour, FromFirst: true})
+	at := func(year, month, day, hour int) stint.Instant {
+		return stint.At(time.Date(year, time.Month(month), day, hour, 0, 0, 0, berlin))
+	}
+	for _, tt := range []struct {
+		limit *stint.Limit
+		keep  int
+		takes []stint.Instant
+		now   stint.Instant
+		want  []uint64
+		start stint.Instant // of the current period
+	}{
+		{month, 2, nil, at(2026, 3, 29, 12), []uint64{0}, at(2026, 3, 1, 0)},
+		{month, 2, []stint.Instant{at(2026, 1, 31, 23), at(2026, 2, 28, 23), at(2026, 3, 1, 0)}, at(2026, 3, 31, 23), []uint64{1, 1, 1}, at(2026, 3, 1, 0)},
+		{month, 2, []stint.Instant{at(2026, 1, 31, 23), at(2026, 2, 28, 23), at(2026, 3, 1, 0)}, at(2026, 4, 1, 0), []uint64{1, 1, 0}, at(2026, 4, 1, 0)},
+		{month, 2, []stint.Instant{at(2026, 1, 31, 23), at(2026, 3, 1, 0)}, at(2026, 5, 31, 0), []uint64{1, 0}, at(2026, 5, 1, 0)},
+		{month, 2, []stint.Instant{at(2026, 1, 31, 23)}, at(2026, 12, 31, 0), []uint64{0}, at(2026, 12, 1, 0)},
+		{month, 0, []stint.Instant{at(2026, 1, 31, 23), at(2026, 2, 1, 0)}, at(2026, 2, 2, 0), []uint64{1}, at(2026, 2, 1, 0)},
+		{first, 1, []stint.Instant{at(2026, 1, 1, 10), at(2026, 1, 1, 13)}, at(2026, 1, 1, 13) + 1, []uint64{1}, at(2026, 1, 1, 13)},
+		{first, 3, []stint.Instant{at(2026, 1, 1, 10), at(2026, 1, 1, 11)}, at(2026, 1, 1, 11) + 1, []uint64{1, 1}, at(2026, 1, 1, 11)},
+	} {
+		var r Record
+		var h History
+		for _, now := range tt.takes {
+			_, c := r.Metered(stint.Ask, tt.limit, now, 1, nil)
+			h.Charge(c, tt.keep, 100, nil, 0)
+		}
+		var used []uint64
+		all := h.At(tt.limit, tt.keep, tt.now)
+		for _, p := range all {
+			used = append(used, p.Used)
+		}
+		if !slices.Equal(used, tt.want) || all[len(all)-1].Start != tt.start {
+			t.Errorf("%v of %v at %v: %+v, want %d", tt.takes, tt.limit.Spec(), tt.now.Time(), all, tt.want)
+		}
+		if last := all[len(all)-1]; last.End <= tt.now || last.Start > tt.now {
+			t.Errorf("the current period at %v: %+v", tt.now.Time(), last)
+		}
+	}
+}
+
+// A charge finds the period of its window again if the clock ran backwards, and drops the oldest.
+func TestHistoryOrder(t *testing.T) {
+	var h History
+	charge := func(start stint.Instant) {
+		h.Charge(UseChange{Charged: 1, Start: start, End: start + 10, Used: 1}, 1, 100, []uint8{1}, 1)
+	}
+	for _, start := range []stint.Instant{0, 10, 0, 20} {
+		charge(start)
+	}
+	want := History{{Start: 10, End: 20, Used: 1, Fired: Thresholds{2}}, {Start: 20, End: 30, Used: 1, Fired: Thresholds{2}}}
+	if !reflect.DeepEqual(h, want) {
+		t.Errorf("%+v, want %+v", h, want)
+	}
+	charge(10)
+	if h[1].Start != 10 || h[1].Used != 2 {
+		t.Errorf("%+v", h)
+	}
+	h.GiveBack(1, 19)
+	h.GiveBack(1, 20) // it has ended
+	if h[1].Used != 1 {
+		t.Errorf("%+v", h)
+	}
+	if at := h.Expiry(stint.MustLimit(stint.Spec{Requests: 1, Per: time.Hour}), 2); at != 40 {
+		t.Errorf("expires at %d", at)
+	}
+}
+
+// Thresholds are a set of percentages.
+func TestThresholds(t *testing.T) {
+	var set Thresholds
+	for _, percent := range []uint8{1, 63, 64, 100} {
+		if set.Has(percent) {
+			t.Errorf("%d in %v", percent, set)
+		}
+		set.Add(percent)
+	}
+	for percent := range uint8(101) {
+		if want := slices.Contains([]uint8{1, 63, 64, 100}, percent); set.Has(percent) != want {
+			t.Errorf("%d: %v", percent, set.Has(percent))
+		}
+	}
+}

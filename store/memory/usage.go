@@ -1,0 +1,288 @@
+package memory
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"stint"
+	"stint/internal/transaction"
+)
+
+// meter is the history of a key's use, with the names of the key. Time drops it, and the budget: if a
+// new one does not fit, the one of its shard that would expire first.
+type meter struct {
+	transaction.Usage
+	expiry stint.Instant
+	base   string // of the IDs of its events; "" until there is one
+	bytes  int64  // bytes that Store.bytes counts for it
+}
+
+// meterBytes is the size of a meter with its place in the map, without its texts and periods.
+const meterBytes = int64(unsafe.Sizeof(meter{})) + 24
+
+// metered returns the take if its key has a history, else nil.
+func metered(t *stint.Take) *stint.Take {
+	if !t.Metered() || t.Limit.Algorithm() != stint.FixedWindow {
+		return nil
+	}
+	return t
+}
+
+// meterLocked adds what a take changed to the history of its key, and writes the events of thresholds
+// that it reached. The lock is that of the key's shard, which guards its state too.
+func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, c transaction.UseChange, now stint.Instant) {
+	m := sh.meters[fp]
+	if m != nil {
+		m.History.GiveBack(c.GivenBack, now)
+	}
+	if c.Charged == 0 {
+		return
+	}
+	if m == nil {
+		m = new(meter)
+		if sh.meters == nil {
+			sh.meters = make(map[uint64]*meter)
+		}
+		sh.meters[fp] = m
+		s.metered.Store(true)
+	}
+	if !m.Named(t) {
+		names := transaction.UsageOf(t)
+		names.History = m.History
+		m.Usage, m.base = names.Clone(), ""
+	}
+	keep, notify := transaction.Metering(t)
+	of := t.Handling.Meter.Of
+	fired := m.History.Charge(c, keep, of, notify, s.outbox.room())
+	m.expiry = m.History.Expiry(t.Limit, keep)
+	for _, percent := range fired {
+		if m.base == "" {
+			m.base = m.EventBase(s.name)
+		}
+		s.outbox.add(transaction.Event{
+			ID: transaction.EventID(m.base, percent, c.Start, c.End), Domain: m.Domain, Rule: m.Rule, Limit: m.Limit, Subject: m.Subject, Plan: m.Plan,
+			Threshold: percent, Used: uint64(c.Used), Of: uint64(of), Start: c.Start, End: c.End, At: now,
+		})
+	}
+	s.countMeterLocked(sh, fp, m, now)
+}
+
+// countMeterLocked counts the bytes of a history, and makes room for it.
+func (s *Store) countMeterLocked(sh *shard, fp uint64, m *meter, now stint.Instant) {
+	grown := meterBytes + int64(m.Size()) - m.bytes
+	m.bytes += grown
+	if s.bytes.Add(grown) <= s.budget || grown <= 0 {
+		return
+	}
+	s.dropMetersLocked(sh, now, len(sh.meters))
+	s.shrinkLocked(sh, fp, now)
+	first := fp
+	for other, o := range sh.meters {
+		if first == fp || o.expiry < sh.meters[first].expiry {
+			first = other
+		}
+	}
+	if first != fp && s.bytes.Load() > s.budget {
+		s.dropMeterLocked(sh, first)
+		s.counts.over.Add(1)
+	}
+}
+
+// outbox has the events that are not delivered yet, the oldest first.
+type outbox struct {
+	mu     sync.Mutex
+	events []transaction.Event
+	ids    map[string]bool // of the events
+	count  atomic.Int64    // len(events)
+}
+
+// room returns how many events there is room for. Takes that ask at the same time may share it.
+func (o *outbox) room() int { return max(0, transaction.MaxEvents-int(o.count.Load())) }
+
+// add appends an event, unless it is there already.
+func (o *outbox) add(e transaction.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ids[e.ID] {
+		return
+	}
+	if o.ids == nil {
+		o.ids = make(map[string]bool)
+	}
+	o.ids[e.ID] = true
+	o.events = append(o.events, e)
+	o.count.Store(int64(len(o.events)))
+}
+
+// first returns a copy of the oldest events, at most most.
+func (o *outbox) first(most int) []transaction.Event {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.events[:min(most, len(o.events))])
+}
+
+// Pending returns at most max events of the outbox, the oldest first.
+func (s *Store) Pending(_ context.Context, max int) ([]transaction.Event, error) {
+	return s.outbox.first(max), nil
+}
+
+// Done removes events from the outbox by their IDs.
+func (s *Store) Done(_ context.Context, ids []string) error {
+	o := &s.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range ids {
+		delete(o.ids, id)
+	}
+	o.events = slices.DeleteFunc(o.events, func(e transaction.Event) bool { return !o.ids[e.ID] })
+	o.count.Store(int64(len(o.events)))
+	return nil
+}
+
+// Usage returns the history of a take's key. Its names are those of the take if there is none.
+func (s *Store) Usage(_ context.Context, t *stint.Take) (transaction.Usage, error) {
+	if err := s.checkMade(); err != nil {
+		return transaction.Usage{}, err
+	}
+	fp := s.fingerprint(t.Limit.Algorithm(), t.Key)
+	sh := s.shard(fp)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if m := sh.meters[fp]; m != nil {
+		return m.Clone(), nil
+	}
+	names := transaction.UsageOf(t)
+	return names.Clone(), nil
+}
+
+// Usages calls yield for the history of each key until it returns false. It holds the lock of a shard
+// only while it copies the shard's histories.
+func (s *Store) Usages(_ context.Context, yield func(transaction.Usage) bool) error {
+	for i := range s.shards {
+		for _, u := range s.shards[i].usages() {
+			if !yield(u) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// usages returns copies of the histories of a shard.
+func (sh *shard) usages() (all []transaction.Usage) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, m := range sh.meters {
+		all = append(all, m.Clone())
+	}
+	return all
+}
+
+// dropMetersLocked drops histories whose periods have all ended long ago. It reads at most most.
+func (s *Store) dropMetersLocked(sh *shard, now stint.Instant, most int) {
+	for fp, m := range sh.meters {
+		if m.expiry <= now {
+			s.dropMeterLocked(sh, fp)
+		}
+		if most--; most == 0 {
+			return
+		}
+	}
+}
+
+func (s *Store) dropMeterLocked(sh *shard, fp uint64) {
+	s.bytes.Add(-sh.meters[fp].bytes)
+	delete(sh.meters, fp)
+}
+
+// metersLocked copies the histories of a shard for a snapshot.
+func (c *shardCopy) metersLocked(sh *shard) {
+	c.meters = c.meters[:0]
+	for fp, m := range sh.meters {
+		one := meterCopy{fp, meter{Usage: m.Usage, expiry: m.expiry}}
+		one.History = slices.Clone(m.History)
+		c.meters = append(c.meters, one)
+	}
+}
+
+// meterCopy is a copy of a history.
+type meterCopy struct {
+	fp uint64
+	meter
+}
+
+// usage writes the record of a history.
+func (e *encoder) usage(m *meterCopy) {
+	if !e.metered || m.expiry <= e.now {
+		return
+	}
+	e.block = binary.LittleEndian.AppendUint64(append(e.block, recordUsage), m.fp)
+	e.block = binary.AppendUvarint(e.block, uint64(m.expiry))
+	e.long, _ = m.AppendBinary(e.long[:0]) // the error is always nil
+	e.append(e.long)
+}
+
+// event writes the record of an event.
+func (e *encoder) event(o *transaction.Event) {
+	e.block = append(e.block, recordEvent)
+	e.long, _ = o.AppendBinary(e.long[:0]) // the error is always nil
+	e.append(e.long)
+}
+
+// append appends bytes after their length, and ends the block if it is long enough.
+func (e *encoder) append(b []byte) {
+	e.block = append(binary.AppendUvarint(e.block, uint64(len(b))), b...)
+	if len(e.block) >= blockSize {
+		e.flush()
+	}
+}
+
+// usage reads a history and adds it to the store.
+func (d *decoder) usage() error {
+	if len(d.left) < 8 {
+		return damaged("a history of no key")
+	}
+	fp, m := d.readUint64(), new(meter)
+	expiry, ok := d.uvarint()
+	text, also := d.text()
+	if !ok || !also || expiry > uint64(stint.MaxInstant) || m.UnmarshalBinary([]byte(text)) != nil {
+		return damaged("a history that is cut")
+	}
+	if m.expiry = stint.Instant(expiry); m.expiry <= d.now {
+		return nil
+	}
+	sh := d.store.shard(fp)
+	if sh.meters[fp] != nil {
+		return damaged("it has a history twice")
+	}
+	if sh.meters == nil {
+		sh.meters = make(map[uint64]*meter)
+	}
+	sh.meters[fp] = m
+	d.store.metered.Store(true)
+	d.store.countMeterLocked(sh, fp, m, d.now) // nobody else uses the store yet
+	return nil
+}
+
+// event reads an event and adds it to the outbox.
+func (d *decoder) event() error {
+	var e transaction.Event
+	if text, ok := d.text(); !ok || e.UnmarshalBinary([]byte(text)) != nil {
+		return damaged("an event that is cut")
+	}
+	d.store.outbox.add(e)
+	return nil
+}
+
+// text reads a text after its length.
+func (d *decoder) text() (string, bool) {
+	length, ok := d.uvarint()
+	if !ok || length > uint64(len(d.left)) {
+		return "", false
+	}
+	return string(d.cut(int(length))), true
+}

@@ -1,0 +1,186 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/transaction"
+)
+
+var tenAnHour = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour})
+
+// metered returns a take with a history of two periods, and events at 50 and 100 %.
+func meteredTake(key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
+	return stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{
+		Terms: &stint.Terms{Domain: "api", Rule: "user", Usage: 2, Notify: []uint8{50, 100}},
+		Meter: &transaction.Meter{Subject: "user=" + string(key), Of: limit.Capacity()},
+	}}
+}
+
+func usageOf(t *testing.T, s *Store, take *stint.Take) transaction.Usage {
+	t.Helper()
+	u, err := s.Usage(context.Background(), take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// A snapshot has the histories and the outbox, and only then another version. What has expired is not
+// loaded.
+func TestUsageSnapshot(t *testing.T) {
+	now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	options := Options{Clock: func() stint.Instant { return now }}
+	s := New(options)
+	s.Take("plain", tenAnHour, 1)
+	if got := binary.LittleEndian.Uint32(snapshot(t, s)[len(snapshotMagic):]); got != plainVersion {
+		t.Errorf("version %d without a history", got)
+	}
+	a := meteredTake("a", tenAnHour, 6)
+	for range 2 {
+		call := stint.Call{Takes: []stint.Take{a, meteredTake("b", tenAnHour, 2)}}
+		if err := s.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Hour)
+	}
+	saved := snapshot(t, s)
+	if got := binary.LittleEndian.Uint32(saved[len(snapshotMagic):]); got != snapshotVersion {
+		t.Errorf("version %d with a history", got)
+	}
+	again, err := Load(bytes.NewReader(saved), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := usageOf(t, again, &a), usageOf(t, s, &a)
+	if !reflect.DeepEqual(got, want) || len(got.History) != 2 {
+		t.Errorf("after a restart %+v, want %+v", got, want)
+	}
+	events, _ := again.Pending(context.Background(), 10)
+	if wantEvents, _ := s.Pending(context.Background(), 10); !reflect.DeepEqual(events, wantEvents) || len(events) != 2 {
+		t.Errorf("after a restart %+v, want %+v", events, wantEvents)
+	}
+	call := stint.Call{Takes: []stint.Take{a}}
+	if err := again.Decide(context.Background(), &call); err != nil {
+		t.Fatal(err)
+	}
+	if got := usageOf(t, again, &a); len(got.History) != 3 {
+		t.Errorf("after a restart and a take %+v", got)
+	}
+	now = now.Add(5 * time.Hour)
+	later, err := Load(bytes.NewReader(saved), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := usageOf(t, later, &a); len(got.History) != 0 {
+		t.Errorf("loaded after its expiry: %+v", got)
+	}
+	before := s.Stats().Bytes
+	s.Sweep()
+	if got := usageOf(t, s, &a); len(got.History) != 0 || s.Stats().Bytes >= before {
+		t.Errorf("kept after its expiry: %+v, %d bytes, %d before", got, s.Stats().Bytes, before)
+	}
+	for n := headSize; n < len(saved); n += 11 {
+		if _, err := Load(bytes.NewReader(saved[:n]), options); err == nil {
+			t.Fatalf("loaded the first %d of %d bytes", n, len(saved))
+		}
+	}
+}
+
+// Many goroutines charge, give back and read at once: a history is the sum of what was admitted, and
+// each threshold has one event.
+func TestUsageConcurrent(t *testing.T) {
+	s := New(Options{})
+	limit := stint.MustLimit(stint.Spec{Requests: 1000, Per: 366 * 24 * time.Hour})
+	var admitted [4]atomic.Int64
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 500 {
+				n := r.IntN(len(admitted))
+				take := meteredTake(stint.Key(fmt.Sprint(n)), limit, uint32(r.IntN(4)))
+				call := stint.Call{Takes: []stint.Take{take}}
+				if r.IntN(2) == 0 {
+					other := meteredTake(stint.Key(fmt.Sprint((n+1)%len(admitted))), limit, take.Cost)
+					call.Takes = append(call.Takes, other)
+				}
+				if err := s.Decide(context.Background(), &call); err != nil {
+					t.Error(err)
+					return
+				}
+				if d, _ := stint.Combine(call.Results); !d.Allowed {
+					continue
+				}
+				for i := range call.Takes {
+					admitted[(n+i)%len(admitted)].Add(int64(take.Cost))
+				}
+			}
+		})
+	}
+	group.Wait()
+	for n := range admitted {
+		take := meteredTake(stint.Key(fmt.Sprint(n)), limit, 0)
+		h := usageOf(t, s, &take).History
+		if len(h) != 1 || int64(h[0].Used) != admitted[n].Load() {
+			t.Errorf("key %d: %+v, admitted %d", n, h, admitted[n].Load())
+		}
+	}
+	events, _ := s.Pending(context.Background(), 100)
+	ids := map[string]bool{}
+	for _, e := range events {
+		ids[e.ID] = true
+	}
+	if len(ids) != len(events) || len(events) < len(admitted) {
+		t.Errorf("%d events of %d IDs", len(events), len(ids))
+	}
+}
+
+// While the outbox is full no threshold is reached, and none is lost.
+func TestOutboxFull(t *testing.T) {
+	s, ctx := New(Options{}), context.Background()
+	for i := range transaction.MaxEvents {
+		s.outbox.add(transaction.Event{ID: fmt.Sprint(i)})
+	}
+	call := stint.Call{Takes: []stint.Take{meteredTake("a", tenAnHour, 5)}}
+	for i, want := range []int{transaction.MaxEvents, transaction.MaxEvents} {
+		if err := s.Decide(ctx, &call); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(s.outbox.events); got != want {
+			t.Errorf("after take %d: %d events, want %d", i, got, want)
+		}
+		if last := s.outbox.events[len(s.outbox.events)-1]; (last.Subject == "user=a") != (i == 1) {
+			t.Errorf("after take %d: %+v", i, last)
+		}
+		if i == 0 {
+			if err := s.Done(ctx, []string{"7"}); err != nil {
+				t.Fatal(err)
+			}
+			call.Takes[0].Cost = 1
+		}
+	}
+}
+
+// A full budget drops the history that would expire first.
+func TestUsageBudget(t *testing.T) {
+	s := New(Options{Budget: 1})
+	for i := range 20_000 {
+		call := stint.Call{Takes: []stint.Take{meteredTake(stint.Key(fmt.Sprint(i)), tenAnHour, 1)}}
+		if err := s.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stats := s.Stats(); stats.Bytes > stats.Budget+64<<10 || stats.EvictedOver == 0 {
+		t.Errorf("%+v", stats)
+	}
+}

@@ -1,0 +1,67 @@
+package model
+
+import (
+	"context"
+	"slices"
+
+	"stint"
+	"stint/internal/transaction"
+)
+
+// meter adds what a part of a call that passed changed to the history of its key. before is how much
+// was used before.
+func (m *Store) meter(p *part, before int64, now stint.Instant) {
+	r := m.record(p)
+	var c transaction.UseChange
+	switch {
+	case p.Op == stint.Refund && r.Used(now) < before:
+		c.GivenBack = p.cost
+	case p.isSource:
+		c.Charged = p.cost + p.owed
+	case p.result.Allowed && !p.result.Over && (p.Op == stint.Ask || p.Op == stint.Force):
+		c.Charged = p.cost
+	}
+	names := transaction.UsageOf(&p.Take)
+	u := m.usages[p.bucket]
+	if u == nil {
+		u = new(transaction.Usage)
+	}
+	u.History.GiveBack(c.GivenBack, now)
+	if c.Charged == 0 {
+		return
+	}
+	names.History = u.History
+	*u = names.Clone()
+	if m.usages == nil {
+		m.usages = map[bucket]*transaction.Usage{}
+	}
+	m.usages[p.bucket] = u
+	c = r.Charged(p.Limit, c.Charged, now)
+	keep, notify := transaction.Metering(&p.Take)
+	for _, percent := range u.History.Charge(c, keep, p.Handling.Meter.Of, notify, transaction.MaxEvents) {
+		e := transaction.Event{
+			ID: transaction.EventID(u.EventBase("model"), percent, c.Start, c.End), Domain: u.Domain, Rule: u.Rule, Limit: u.Limit, Subject: u.Subject, Plan: u.Plan,
+			Threshold: percent, Used: uint64(c.Used), Of: uint64(p.Handling.Meter.Of), Start: c.Start, End: c.End, At: now,
+		}
+		if !slices.ContainsFunc(m.events, func(o transaction.Event) bool { return o.ID == e.ID }) { // a period that was dropped came again
+			m.events = append(m.events, e)
+		}
+	}
+}
+
+// Usage returns the history of a take's key.
+func (m *Store) Usage(_ context.Context, t *stint.Take) (transaction.Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u := m.usages[bucket{t.Key, t.Limit.Algorithm()}]; u != nil {
+		return u.Clone(), nil
+	}
+	return transaction.UsageOf(t), nil
+}
+
+// Pending returns at most most events, the oldest first.
+func (m *Store) Pending(_ context.Context, most int) ([]transaction.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.events[:min(most, len(m.events))]), nil
+}
