@@ -95,7 +95,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/redis/script"},
-		[]string{"."},
+		[]string{".", "internal/transaction"},
 		"what runs inside Redis is known by the limits that it decides, not by how it gets there",
 	},
 	{
@@ -105,7 +105,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/redis/connect"},
-		[]string{"."},
+		[]string{".", "internal/transaction", "store/redis/script"},
 		"where a server is and what is wrong with it is read apart from what it is asked",
 	},
 	{

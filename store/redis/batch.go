@@ -69,6 +69,7 @@ type part struct {
 	known       stint.Instant // epoch of the partition that this store remembers
 	keyPrefix   string        // of the partition; "" without a loan
 	began       stint.Instant // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
+	meter       *script.Meter // the history of its key; nil: none
 	process     int64         // the address of the server's interpreter in that answer
 	quick       *quickScripts // the quick scripts that may decide the part with its loan; nil: none
 	cost        uint64
@@ -133,6 +134,9 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 			for from, cost := range b.plan.Sources(i) {
 				q.sources = append(q.sources, source{from, cost})
 			}
+		}
+		if p.Take.Metered() && q.Window() {
+			q.meter = script.NewMeter(s.namespace, s.keyPrefixes[q.partition], p.Take)
 		}
 		b.parts = append(b.parts, q)
 	}
@@ -269,6 +273,11 @@ func (b *batch) writeGroup(g *group, follows bool) {
 			b.keys = append(b.keys, p.name)
 			b.size += len(p.name) + partBytes
 		}
+		if p.meter != nil {
+			b.kinds |= script.Usage
+			b.keys = append(b.keys, p.meter.Keys[:]...)
+			b.size += p.meter.Size()
+		}
 	}
 }
 
@@ -285,6 +294,9 @@ func (b *batch) writePart(p *part) {
 		for _, n := range script.LoanNumbers(p.loan, p.known) {
 			b.number(n)
 		}
+	}
+	if p.meter != nil {
+		b.args = p.meter.Append(b.args)
 	}
 }
 
@@ -305,6 +317,9 @@ func (p *part) scriptFlags() int64 {
 	}
 	if p.loan != nil {
 		flags |= script.FlagLoan
+	}
+	if p.meter != nil {
+		flags |= script.FlagUsage
 	}
 	return flags
 }

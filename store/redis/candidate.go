@@ -39,12 +39,3 @@ func (b *batch) follow(g *group, follows bool) int64 {
 	}
 	return script.Flag(follows)
 }
-
-// answerCandidates corrects the answers to candidates that were not charged.
-func answerCandidates(c *stint.Call) {
-	for i := range c.Takes {
-		if transaction.DeniedBeside(c, i) {
-			transaction.Uncharged(&c.Takes[i], &c.Results[i])
-		}
-	}
-}

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -84,15 +83,7 @@ func (s *Store) readEpoch(ctx context.Context, partition int) (stint.Instant, er
 	if err != nil {
 		return 0, err
 	}
-	var began stint.Instant
-	var lost int
-	if _, err := fmt.Sscan(p.epoch, &began, &lost); err != nil {
-		return 0, nil //nolint:nilerr // none, or a value that is no epoch
-	}
-	if lost != 0 {
-		began = -began
-	}
-	return began, nil
+	return script.ReadEpoch(p.epoch), nil
 }
 
 // checkEpoch reads the epoch of a partition's server; an error means that the server does not

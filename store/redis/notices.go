@@ -2,10 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
-	"strings"
-
-	"github.com/redis/rueidis"
 
 	"stint/store/redis/connect"
 )
@@ -17,8 +13,7 @@ func (s *Store) Publish(ctx context.Context, channel, message string) error {
 	if err != nil {
 		return connect.Explain("connect", err)
 	}
-	command := client.B().Publish().Channel(s.channel(channel)).Message(message).Build()
-	return s.explainNotice("publish", client.Do(ctx, command).Error())
+	return connect.Publish(ctx, client, s.channel(""), channel, message)
 }
 
 // Listen calls onMessage for each message of the channels, in the server's order, until ctx is done or
@@ -28,28 +23,7 @@ func (s *Store) Listen(ctx context.Context, channels []string, onMessage func(ch
 	if err != nil {
 		return connect.Explain("connect", err)
 	}
-	names := make([]string, len(channels))
-	for i, channel := range channels {
-		names[i] = s.channel(channel)
-	}
-	return client.Dedicated(func(own rueidis.DedicatedClient) error {
-		defer own.Close()
-		return s.explainNotice("listen", own.Receive(ctx, own.B().Subscribe().Channel(names...).Build(), func(m rueidis.PubSubMessage) {
-			onMessage(strings.TrimPrefix(m.Channel, s.channel("")), m.Message)
-		}))
-	})
-}
-
-// explainNotice is connect.Explain with a hint about the rights that channels need.
-func (s *Store) explainNotice(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	err = connect.Explain(doing, err)
-	if problem, ok := errors.AsType[*Error](err); ok && strings.HasPrefix(problem.Problem, "NOPERM") {
-		problem.Hint = "let the user publish and listen on the channels of the namespace: ACL SETUSER NAME &" + s.channel("*") + " +publish +subscribe +unsubscribe"
-	}
-	return err
+	return connect.Listen(ctx, client, s.channel(""), channels, onMessage)
 }
 
 // Divided reports whether calls of several keys may be decided in several steps, as on a Cluster:

@@ -259,7 +259,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	for i, p := range b.partOf {
 		c.Results[i] = b.parts[p].result
 	}
-	answerCandidates(c)
+	transaction.AnswerCandidates(c)
 	s.rememberEpochs(b)
 	return b.corrupt()
 }

@@ -29,7 +29,7 @@ var leaseScript = rueidis.NewLuaScript(script.Text("terms", "lease"))
 
 // scripts are decide.lua for every set of algorithms, so that the server does not parse algorithms
 // that a call does not need. Each is made when it is first needed.
-var scripts [script.All + 1]atomic.Pointer[rueidis.Lua]
+var scripts [int(script.All) + 1]atomic.Pointer[rueidis.Lua]
 
 // decideScript returns decide.lua for a set of algorithms.
 func decideScript(set script.Kinds) *rueidis.Lua {

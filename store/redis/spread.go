@@ -44,7 +44,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	later := &spread{store: w.store, at: w.at, now: w.now, parts: make([]part, len(w.parts))}
 	for i, p := range w.parts {
-		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition}
+		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition, meter: p.meter}
 	}
 	return later, &w.store.background
 }
@@ -95,6 +95,9 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 		p := &w.parts[s.Part]
 		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true, test: phase == transaction.Test}
 		q.loan, q.known, q.keyPrefix = p.loan, p.known, p.keyPrefix
+		if !q.test {
+			q.meter = p.meter
+		}
 		if p.loan != nil && p.op.Asks() && phase != transaction.Test { // the test has sent the report, but another server may have the partition by now
 			q.loan, q.known = &stint.Loan{KeptAfterLoss: p.loan.KeptAfterLoss}, max(p.known, p.loan.Began)
 		}

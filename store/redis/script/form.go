@@ -37,6 +37,7 @@ const (
 	FlagUndo                    // the decision to undo follows
 	FlagBorrows                 // its sources follow
 	FlagLoan                    // its loan follows
+	FlagUsage                   // its history follows
 )
 
 // Forms caches the forms of limits; the zero Forms is empty. At maxForms entries it is emptied,
@@ -81,6 +82,9 @@ func newForm(limit *stint.Limit) *Form {
 	}
 	return f
 }
+
+// Window reports whether the limit is a fixed_window, whose keys may have histories.
+func (f *Form) Window() bool { return f.Limit.Algorithm() == stint.FixedWindow }
 
 // head returns the letter and the numbers of a limit, as states begin with them.
 func head(s stint.Spec) string {

@@ -26,6 +26,18 @@ func ReadLending(state string) (epoch stint.Instant, lent []stint.Lent) {
 	}
 }
 
+// ReadEpoch parses an epoch, below 0 if it follows a loss; 0 for none, or a value that is no epoch.
+func ReadEpoch(text string) (began stint.Instant) {
+	var lost int
+	if _, err := fmt.Sscan(text, &began, &lost); err != nil {
+		return 0
+	}
+	if lost != 0 {
+		return -began
+	}
+	return began
+}
+
 // LoanFields is how many numbers decide.lua answers for a loan.
 const LoanFields = 7
 

@@ -13,7 +13,7 @@ var sources embed.FS
 // Kinds is a set of Lua files, by the algorithms that a call needs.
 type Kinds uint8
 
-// Lend is the file for loans, All is every file.
+// Lend is the file for loans, Usage that for histories, All is every file.
 const (
 	bucketKind Kinds = 1 << iota
 	reserveKind
@@ -22,6 +22,7 @@ const (
 	slidingKind
 	penaltyKind
 	Lend
+	Usage
 	All Kinds = 1<<iota - 1
 )
 
@@ -43,6 +44,7 @@ func (set Kinds) Text() string {
 		{penaltyKind, "penalty"},
 		{Lend, "terms"},
 		{Lend, "lend"},
+		{Usage, "usage"},
 	} {
 		if set&f.kind != 0 {
 			files = append(files, f.name)

@@ -43,6 +43,9 @@ local kinds = {}
 -- lending has the functions of lend.lua; it is empty if that is not part of the script.
 local lending = {}
 
+-- metering has the functions of usage.lua, if that is part of the script.
+local metering = {}
+
 -- int writes a whole number, which tostring would round to 14 digits.
 local function int(x)
   return format('%.0f', x)

@@ -18,7 +18,7 @@
 --             6 owe: debit without a test, into a debt of at most the limit
 --   cost      units, 0 to 2^48
 --   flags     sum of 1 overdraw, 2 count_denied, 4 others borrow from it, 8 it is only a
---             source, 16 it has an undo, 32 it borrows, 64 it has a loan
+--             source, 16 it has an undo, 32 it borrows, 64 it has a loan, 128 it has a history
 --   wait      max_wait or min_interval in microseconds, -1 for none
 --   bounds    calendar windows only: their number, and the starts of that many windows
 --             around the time of the call, in order, in microseconds
@@ -28,6 +28,10 @@
 --             from 1, and the units
 --   loan      if it has one: node, seq, epoch, kept, home, want, 1 if the key starts unused
 --             after a loss, else 0, and the epoch that this client remembers
+--   history   if it has one: how many periods to keep, the units of which thresholds are
+--             percentages, the number of thresholds and each of them, the beginning of the IDs of
+--             its events, and its names. Four KEYS follow that of the take: the history, and the
+--             usages, the order of events and the events of the partition, see usage.lua
 --
 -- It returns for each group a list: the time, and for each take
 --
@@ -70,6 +74,17 @@ local function number_at(n)
   return tonumber(ARGV[argument + n])
 end
 
+local function word()
+  argument = argument + 1
+  return ARGV[argument]
+end
+
+-- next_key returns the next of KEYS.
+local function next_key()
+  key = key + 1
+  return KEYS[key]
+end
+
 local function numbers(count)
   local list = {}
   for i = 1, count do
@@ -109,8 +124,9 @@ local function next_take()
   local head, op, cost, flags, wait = ARGV[argument + 1], number_at(2), number_at(3), number_at(4), ARGV[argument + 5]
   argument = argument + 5
   local p = setmetatable({ op = op, cost = cost }, limit_of(head, wait))
-  local has_undo, borrows, has_loan = false, false, false
+  local has_undo, borrows, has_loan, has_history = false, false, false, false
   if flags > 0 then
+    has_history, flags = flag(flags, 128)
     has_loan, flags = flag(flags, 64)
     borrows, flags = flag(flags, 32)
     has_undo, flags = flag(flags, 16)
@@ -142,8 +158,11 @@ local function next_take()
     }
   end
   if p.letter ~= 'u' then
-    key = key + 1
-    p.key = KEYS[key]
+    p.key = next_key()
+  end
+  if has_history then
+    metering.read(p, number, word)
+    p.meter.key, p.meter.index, p.meter.order, p.meter.events = next_key(), next_key(), next_key(), next_key()
   end
   return p
 end
@@ -675,6 +694,9 @@ local function decide(group, now, spare, mode)
   for place, p in ipairs(group) do
     current = place
     try(load, p, now)
+    if p.meter then
+      metering.load(p)
+    end
   end
   for place, p in ipairs(group) do
     current = place
@@ -692,6 +714,9 @@ local function decide(group, now, spare, mode)
     current = place
     if mode == TEST then
       answer(p, now, p.cost, p.allowed)
+    elseif p.meter then
+      metering.before(p, now)
+      conclude(p, pass, now)
     else
       conclude(p, pass, now)
     end
@@ -700,6 +725,9 @@ local function decide(group, now, spare, mode)
       lending.lend(p, now, soon and p.cost or 0, renew)
     end
     save(p.old or p, now, spare)
+    if p.meter and pass and mode ~= TEST then
+      written = metering.after(p, now, spare) or written
+    end
     local i = #result
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
     p.told, result[i + 3], result[i + 4] = i + 3, 0, p.reset -- the retry time follows when all are concluded

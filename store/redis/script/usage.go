@@ -1,0 +1,141 @@
+package script
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stint"
+	"stint/internal/transaction"
+)
+
+// Meter is what lua/usage.lua needs of a take with a history.
+type Meter struct {
+	Keys   [4]string // the history, and of the partition the usages, the order of events and the events
+	keep   int
+	of     int64
+	notify []uint8
+	base   string
+	names  string
+}
+
+// NewMeter returns the meter of a take, whose key lies in a partition whose keys begin with prefix.
+func NewMeter(namespace, prefix string, t *stint.Take) *Meter {
+	u := transaction.UsageOf(t)
+	keep, notify := transaction.Metering(t)
+	names, _ := u.AppendBinary(nil) // the error is always nil
+	return &Meter{
+		Keys: [4]string{UsageKey(prefix, t.Key), UsagesKey(prefix), orderKey(prefix), eventsKey(prefix)},
+		keep: keep, of: t.Handling.Meter.Of, notify: notify, base: u.EventBase(namespace), names: string(names),
+	}
+}
+
+// Size returns about how many bytes the keys and arguments have.
+func (m *Meter) Size() int { return 4*len(m.Keys[0]) + len(m.names) + 2*len(m.base) }
+
+// Append appends the arguments for decide.lua.
+func (m *Meter) Append(args []string) []string {
+	args = append(args, Number(int64(m.keep)), Number(m.of), Number(int64(len(m.notify))))
+	for _, percent := range m.notify {
+		args = append(args, Number(int64(percent)))
+	}
+	return append(args, m.base, m.names)
+}
+
+// UsageKey returns the key of the history of a key.
+func UsageKey(prefix string, key stint.Key) string {
+	if len(key) <= maxText {
+		return prefix + "usage:" + string(key)
+	}
+	sum := sha256.Sum256([]byte(key))
+	return prefix + "usage#" + hex.EncodeToString(sum[:16])
+}
+
+// UsagesKey returns the key of the index of all histories of a partition.
+func UsagesKey(prefix string) string { return prefix + "usages" }
+
+func orderKey(prefix string) string  { return prefix + "events:order" }
+func eventsKey(prefix string) string { return prefix + "events" }
+
+// OutboxKeys returns the keys of the outbox of a partition: the order of events, and the events.
+func OutboxKeys(prefix string) (order, events string) { return orderKey(prefix), eventsKey(prefix) }
+
+// ErrUsage means that a value in Redis is no history or no event.
+var ErrUsage = errors.New("the value is no history of Stint and no event")
+
+// ReadUsage parses the fields of a history. The current period is the last one.
+func ReadUsage(fields map[string]string) (u transaction.Usage, err error) {
+	if err := u.UnmarshalBinary([]byte(fields["of"])); err != nil {
+		return u, ErrUsage
+	}
+	for field, value := range fields {
+		if field == "of" || field == "cur" {
+			continue
+		}
+		p, ok := readPeriod(field + " " + value)
+		if !ok {
+			return u, ErrUsage
+		}
+		u.History = append(u.History, p)
+	}
+	slices.SortFunc(u.History, func(a, b transaction.Period) int { return int(a.End - b.End) })
+	current, ok := readPeriod(fields["cur"])
+	if !ok {
+		return u, ErrUsage
+	}
+	u.History = append(u.History, current)
+	return u, nil
+}
+
+// readPeriod parses start, end, used and the thresholds that were reached.
+func readPeriod(text string) (p transaction.Period, ok bool) {
+	words := strings.Split(text, " ")
+	if len(words) != 4 {
+		return p, false
+	}
+	n, ok := readNumbers(words[:3])
+	if !ok {
+		return p, false
+	}
+	p.Start, p.End, p.Used = stint.Instant(n[0]), stint.Instant(n[1]), n[2]
+	for percent := range strings.FieldsFuncSeq(words[3], func(r rune) bool { return r == ',' }) {
+		t, err := strconv.ParseUint(percent, 10, 8)
+		if err != nil || t > 100 {
+			return p, false
+		}
+		p.Fired.Add(uint8(t))
+	}
+	return p, true
+}
+
+// ReadEvent parses an event.
+func ReadEvent(id, text string) (e transaction.Event, err error) {
+	words := strings.SplitN(text, " ", 7)
+	if len(words) != 7 {
+		return e, ErrUsage
+	}
+	n, ok := readNumbers(words[:6])
+	var u transaction.Usage
+	if !ok || n[0] > 100 || u.UnmarshalBinary([]byte(words[6])) != nil {
+		return e, ErrUsage
+	}
+	return transaction.Event{
+		ID: id, Domain: u.Domain, Rule: u.Rule, Limit: u.Limit, Subject: u.Subject, Plan: u.Plan,
+		Threshold: uint8(n[0]), Used: n[1], Of: n[2], Start: stint.Instant(n[3]), End: stint.Instant(n[4]), At: stint.Instant(n[5]),
+	}, nil
+}
+
+// readNumbers parses whole numbers of at most 2^53.
+func readNumbers(words []string) (n []uint64, ok bool) {
+	for _, word := range words {
+		v, err := strconv.ParseUint(word, 10, 64)
+		if err != nil || v > maxState {
+			return nil, false
+		}
+		n = append(n, v)
+	}
+	return n, true
+}
