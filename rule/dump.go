@@ -105,6 +105,7 @@ func (r *Rule) Summary() string {
 	add(r.Tally != nil, "counting denied hits")
 	add(r.Answers != nil, "charging answers %v", r.Answers)
 	add(r.Elastic != nil, "elastic from %v", r.Elastic)
+	add(r.Usage != nil, "%v", r.Usage)
 	add(r.Penalty != nil, "with %s", penaltyText(r.Penalty))
 	if r.Candidate != nil {
 		add(true, "trying %s", limits.Format(r.Candidate.Limit))

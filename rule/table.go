@@ -143,6 +143,9 @@ type Rule struct {
 	// algorithm stint.Penalty.
 	Penalty *stint.Limit
 
+	// Usage is what the store keeps of the use of the keys by periods; nil: nothing.
+	Usage *Usage
+
 	// Candidate is the rule with the numbers that it tries without effect, as it would be if they were
 	// its own; nil: it tries none. It has the key of its buckets, see AppendCandidate, and its Terms.
 	Candidate *Rule

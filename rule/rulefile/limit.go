@@ -38,6 +38,7 @@ type limit struct {
 	elastic   *elastic
 	penalty   *penalty.Penalty
 	penalizes *stint.Limit // of the penalty
+	usage     *rule.Usage
 	candidate *strictyaml.Value
 	tried     *limit // the candidate, as read
 
@@ -80,6 +81,7 @@ func (l *limit) read() bool {
 	l.readBelonging()
 	l.readStatuses()
 	l.checkExcess()
+	l.checkUsage()
 	if l.wrong || !known {
 		return false
 	}
@@ -145,6 +147,8 @@ func (l *limit) words() strictyaml.Words {
 		"statuses":          func(strictyaml.Value) {}, // read after count
 		"elastic":           l.readElastic,
 		"penalty":           l.readPenalty,
+		"usage":             l.readUsage,
+		"notify":            l.readNotify,
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*rule.Whole) },
 		"shard_by":          l.readShardBy,
 		"candidate":         func(v strictyaml.Value) { l.candidate = &v },

@@ -12,6 +12,7 @@ import (
 // processes and the store.
 func (l *limit) agree(r *rule.Rule) {
 	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), KeptAfterLoss: r.KeptAfterLoss, AskPeers: r.AskPeers, Keys: int(l.cache)}
+	l.agreeUsage(r)
 	if l.elastic != nil {
 		r.Terms.Coordination = rule.Strict // the pool is not known yet
 	}

@@ -99,6 +99,8 @@ var wordsOf = map[string][]stint.Algorithm{
 	"start":        {stint.SlidingWindow},
 	"min_interval": {stint.SlidingLog},
 	"count_denied": {stint.SlidingLog},
+	"usage":        {stint.FixedWindow},
+	"notify":       {stint.FixedWindow},
 	"elastic":      {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},
 	"soft":         {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},
 }

@@ -26,7 +26,7 @@ var places = map[string]string{
 	"refill": "inside rate_limit", "align": "inside rate_limit", "blocks": "inside rate_limit", "start": "inside rate_limit",
 	"min_interval": "inside rate_limit", "max_wait": "inside rate_limit", "count_denied": "inside rate_limit",
 	"count": "inside rate_limit", "statuses": "inside rate_limit", "elastic": "inside rate_limit",
-	"denial": "inside rate_limit", "excess": "inside rate_limit", "places": "inside excess", "places_per_key": "inside excess", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "candidate": "inside rate_limit", "penalty": "inside rate_limit", "ladder": "inside penalty", "decay": "inside penalty", "jitter": "inside penalty", "shared": "inside penalty", "time_zone": "inside rate_limit", "anchor": "inside rate_limit", "plan": "inside rate_limit", "plans": "at the top of the file", "default_plan": "at the top of the file, beside plans", "unlimited": "inside rate_limit",
+	"denial": "inside rate_limit", "excess": "inside rate_limit", "places": "inside excess", "places_per_key": "inside excess", "overdraw": "inside rate_limit", "soft": "inside rate_limit", "candidate": "inside rate_limit", "penalty": "inside rate_limit", "usage": "inside rate_limit", "notify": "inside rate_limit", "ladder": "inside penalty", "decay": "inside penalty", "jitter": "inside penalty", "shared": "inside penalty", "time_zone": "inside rate_limit", "anchor": "inside rate_limit", "plan": "inside rate_limit", "plans": "at the top of the file", "default_plan": "at the top of the file, beside plans", "unlimited": "inside rate_limit",
 	"name": "inside rate_limit", "replaces": "inside rate_limit", "headers": "inside rate_limit", "shard_by": "inside rate_limit",
 	"on_store_failure": "inside rate_limit, or beside domain", "coordination": "inside rate_limit, or beside domain",
 	"after_loss": "beside coordination: leased", "cache": "beside coordination: eventual", "gossip": "beside coordination: gossip", "local_share": "beside on_store_failure: local", "nodes": "beside on_store_failure: local",
@@ -69,6 +69,7 @@ var foreignLimit = map[string]string{
 	"response": "write denial: {status: 503, json: '{}'}", "rejected_code": "write denial: {status: 503}",
 	"queue": "write excess: queue, or excess: wait", "wait": "write excess: wait", "on_excess": "write excess: wait or excess: queue",
 	"candidates": "write candidate:, which tries other numbers of the limit", "try": "write candidate:", "trial": "write candidate:",
+	"thresholds": "write notify: [80%, 100%]", "alert": "write notify: [80%, 100%]", "alerts": "write notify: [80%, 100%]", "history": "write usage: N, the number of periods to keep",
 	"enabled": "remove the limit to switch it off, or write shadow_mode: true on the descriptor", "dry_run": "write shadow_mode: true on the descriptor",
 }
 
