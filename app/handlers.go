@@ -122,7 +122,7 @@ func (a *App) trafficServer(log *slog.Logger) answerer {
 }
 
 func (a *App) trafficHandler() http.Handler {
-	traffic := httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{
+	var traffic http.Handler = httpapi.NewTraffic(a.limiter, httpapi.TrafficOptions{
 		Auth: httpapi.AuthOptions{
 			Trusted: a.config.Proxies(), Domain: a.config.AuthDomain, Deny: a.config.AuthDeny, Wait: a.config.AuthWait,
 			DegradedHeader: a.config.DegradedHeader,
@@ -137,6 +137,9 @@ func (a *App) trafficHandler() http.Handler {
 		Healthy:  a.ready,
 		Together: a.stores.OnNetwork(),
 	}).Handler()
+	if a.clients != nil {
+		traffic = a.withUsage(traffic)
+	}
 	if a.config.Demo == "" {
 		return traffic
 	}

@@ -5,6 +5,7 @@ import (
 
 	"stint/server/factsapi"
 	"stint/server/httpapi"
+	"stint/server/usageapi"
 )
 
 // reads returns the handlers of facts and explanations, by path.
@@ -16,6 +17,7 @@ func (a *App) reads() map[string]http.Handler {
 	all := map[string]http.Handler{
 		factsapi.AlarmsPath: factsapi.NewAlarms(a.alarms.List),
 		factsapi.WhyPath:    factsapi.NewWhy(why),
+		usageapi.Path:       usageapi.New(a.usageOptions()),
 	}
 	known := a.facts.handler(a.limiter.Table)
 	for _, path := range factsapi.Paths {

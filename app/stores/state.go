@@ -33,7 +33,7 @@ func (st *Stores) Save() {
 // renames it and starts with an empty store: a service that starts at zero is better than none.
 func (st *Stores) newStore() (*memory.Store, error) {
 	c := st.config
-	options := memory.Options{Budget: c.Memory, Clock: c.Clock}
+	options := memory.Options{Budget: c.Memory, Clock: c.Clock, Namespace: c.Namespace}
 	if c.State == "" {
 		return memory.New(options), nil
 	}

@@ -26,6 +26,7 @@ const (
 	Expired      = "expired"
 	KeyReused    = "idempotency_key_reused"
 	Unavailable  = "unavailable"
+	RateLimited  = "rate_limited"
 )
 
 // Fault is the reason why a request is refused.

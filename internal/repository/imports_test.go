@@ -324,6 +324,11 @@ var layers = []layer{
 		"facts and explanations are shown without knowing who gathers them",
 	},
 	{
+		[]string{"server/usageapi"},
+		[]string{".", "rule", "limiter", "server/resource", "internal/..."},
+		"usage is shown without knowing which store keeps it, and who knows the keys of customers",
+	},
+	{
 		[]string{"dashboard"},
 		[]string{"facts", "rule", "rule/audit", "server/access", "server/resource", "internal/..."},
 		"the page asks the admin API, as any client does; only logins and the text of rules are its own",

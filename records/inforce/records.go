@@ -98,6 +98,20 @@ func (r *Records) identify(text string, now time.Time) (subject, plan string, er
 	return k.Subject, plan, nil
 }
 
+// Plan returns the plan of a subject such as user=42; "" for none, and if it cannot be read.
+func (r *Records) Plan(subject string) string {
+	key, value, _ := strings.Cut(subject, "=")
+	k, err := r.file.Lookup(key, value)
+	if err != nil {
+		r.failed(err)
+		return ""
+	}
+	if k.Subject == nil {
+		return ""
+	}
+	return k.Subject.PlanAt(time.Now())
+}
+
 // Overrides returns how many subjects and patterns have an override of each rule, by its name. It
 // counts those that have ended until they are deleted. It returns nil if the file cannot be read.
 func (r *Records) Overrides() map[string]int {

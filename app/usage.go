@@ -1,0 +1,38 @@
+package app
+
+import (
+	"net/http"
+
+	"stint/server/usageapi"
+	"stint/store/memory"
+)
+
+// usageOptions returns the options of the handlers of usage.
+func (a *App) usageOptions() usageapi.Options {
+	o := usageapi.Options{
+		Store: a.stores, Limiter: a.limiter, Table: a.limiter.Table, Secret: a.stores.Secret(), Namespace: a.config.Namespace, Log: a.log,
+	}
+	if a.clients != nil {
+		o.Plan = a.clients.Plan
+	}
+	return o
+}
+
+// withUsage adds the path by which customers see their own usage. It needs the records, which know
+// their keys.
+func (a *App) withUsage(others http.Handler) http.Handler {
+	me := usageapi.NewMe(usageapi.MeOptions{
+		Options: a.usageOptions(), Identify: a.clients.Identify, Trusted: a.config.Proxies(),
+		Guard: memory.New(memory.Options{Budget: guardBudget}),
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == usageapi.MePath {
+			me.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
+}
+
+// guardBudget is how much memory the limits of usageapi.MePath may use.
+const guardBudget = 1 << 20

@@ -1,0 +1,179 @@
+package usageapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"stint"
+	"stint/internal/jsonbody"
+	"stint/internal/text"
+	"stint/internal/transaction"
+	"stint/limiter"
+	"stint/rule"
+	"stint/server/resource"
+)
+
+// Store is where histories are kept.
+type Store interface {
+	// Usage returns the history of a take's key, and the names of the take if there is none.
+	Usage(ctx context.Context, t *stint.Take) (transaction.Usage, error)
+
+	// Usages calls yield for each history until it returns false.
+	Usages(ctx context.Context, yield func(transaction.Usage) bool) error
+}
+
+// Options are what the handlers need. Store, Limiter and Table are required.
+type Options struct {
+	Store     Store
+	Limiter   *limiter.Limiter   // decides looks
+	Table     func() *rule.Table // the rules in force
+	Secret    *rule.KeySecret    // for hashes of secrets in subjects; nil: as they are
+	Namespace string             // is part of the IDs of rows
+
+	// Plan returns the plan of a subject whose history has none. Nil: there is none.
+	Plan func(subject string) string
+
+	// Log receives the errors of the store. It may be nil.
+	Log *slog.Logger
+
+	now func() time.Time // nil: time.Now
+}
+
+// Paths of the handler for operators.
+const (
+	Path       = "/v1/usage"
+	PlansPath  = Path + "/plans"
+	ExportPath = Path + "/export"
+)
+
+const (
+	maxText = 1024
+
+	// maxRows is the most rows of an answer, about 300 MB of memory.
+	maxRows = 1_000_000
+)
+
+// errTooMany means that an answer would have more than maxRows.
+var errTooMany = errors.New("more than a million periods")
+
+// api handles the requests of operators and customers.
+type api struct{ options Options }
+
+func newAPI(o Options) *api {
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &api{o}
+}
+
+// New returns the handler of Path, PlansPath and ExportPath. The caller must restrict access to it, with
+// the role read.
+func New(o Options) http.Handler {
+	a := newAPI(o)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			resource.RefuseMethod(w, r, "GET", "HEAD")
+			return
+		}
+		if f := a.serve(w, r); f != nil {
+			f.Write(w)
+		}
+	})
+}
+
+// usageAnswer is the answer to GET /v1/usage.
+type usageAnswer struct {
+	Usage []Row `json:"usage"`
+}
+
+// plansAnswer is the answer to GET /v1/usage/plans.
+type plansAnswer struct {
+	Plans []Total `json:"plans"`
+}
+
+func (a *api) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
+	if r.URL.Path != Path && r.URL.Path != PlansPath && r.URL.Path != ExportPath {
+		return resource.NotFound("nothing is at "+text.Quote(r.URL.Path), "ask for "+Path+", "+PlansPath+" or "+ExportPath)
+	}
+	query, f := resource.Query(r, maxText, "subject", "rule", "from", "format")
+	if f != nil {
+		return f
+	}
+	asCSV, f := wantsCSV(query.Get("format"), r.Header.Values("Accept"))
+	if f != nil {
+		return f
+	}
+	which := filter{subject: query.Get("subject"), rule: query.Get("rule"), closed: r.URL.Path == ExportPath}
+	if which.subject != "" && !strings.Contains(which.subject, "=") {
+		return jsonbody.Bad("subject", text.Quote(which.subject)+" is no subject", "write KEY=VALUE, such as user=42")
+	}
+	if which.from, f = readTime(query.Get("from")); f != nil {
+		return f
+	}
+	resource.ExtendDeadlines(w)
+	rows, err := a.rows(r.Context(), which)
+	switch {
+	case errors.Is(err, errTooMany):
+		return jsonbody.Bad("", "the answer would have "+errTooMany.Error(), "ask for one rule with rule=, or for later ones with from=")
+	case err != nil:
+		return a.failed(err)
+	}
+	switch {
+	case r.URL.Path == PlansPath && asCSV:
+		writeCSV(w, totalHead, totalLines(totals(rows)))
+	case r.URL.Path == PlansPath:
+		jsonbody.WriteJSON(w, http.StatusOK, plansAnswer{totals(rows)})
+	case asCSV:
+		writeCSV(w, rowHead, rowLines(rows))
+	default:
+		jsonbody.WriteJSON(w, http.StatusOK, usageAnswer{append([]Row{}, rows...)})
+	}
+	return nil
+}
+
+// failed logs an error of the store and returns the fault, which does not have its cause.
+func (a *api) failed(err error) *jsonbody.Fault {
+	a.options.Log.Error("cannot read usage from the store", "error", err)
+	return &jsonbody.Fault{Status: http.StatusServiceUnavailable, Code: jsonbody.NoDecision, Problem: "the store did not answer", Hint: "try again; the log of the service has the cause"}
+}
+
+// readTime reads a time or a date, the zero time for "".
+func readTime(written string) (time.Time, *jsonbody.Fault) {
+	if written == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, written); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, jsonbody.Bad("from", text.Quote(written)+" is no time", "write a date such as 2026-01-31, or a time such as 2026-01-31T00:00:00Z")
+}
+
+// takesOf returns the takes of the keys of a filter's subject. direct is false if these do not follow
+// from the subject, so that all histories have to be read.
+func (a *api) takesOf(f filter) (takes []stint.Take, direct bool) {
+	table := a.options.Table()
+	if f.subject == "" || table == nil {
+		return nil, false
+	}
+	key, value, _ := strings.Cut(f.subject, "=")
+	for _, r := range table.Metered() {
+		if f.rule != "" && r.Name != f.rule || r.Path[len(r.Path)-1].Key != key {
+			continue
+		}
+		entries, ok := r.EntriesOf(key, value)
+		if !ok {
+			return nil, false
+		}
+		takes = append(takes, limiter.UsageTake(r, entries, a.options.Secret))
+	}
+	return takes, len(takes) > 0
+}

@@ -1,0 +1,67 @@
+package usageapi
+
+import (
+	"encoding/csv"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"stint/internal/jsonbody"
+)
+
+// wantsCSV reports whether the answer is to be CSV: by the parameter format, or by the header Accept.
+func wantsCSV(format string, accept []string) (bool, *jsonbody.Fault) {
+	switch format {
+	case "csv":
+		return true, nil
+	case "json":
+		return false, nil
+	case "":
+		return strings.HasPrefix(strings.TrimSpace(strings.Join(accept, ",")), "text/csv"), nil
+	}
+	return false, jsonbody.Bad("format", "unknown", "write json or csv")
+}
+
+// writeCSV answers with lines of CSV.
+func writeCSV(w http.ResponseWriter, head []string, lines [][]string) {
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	w.Header().Set("Vary", "Accept")
+	out := csv.NewWriter(w)
+	_ = out.Write(head) // an error means that the client is gone
+	_ = out.WriteAll(lines)
+}
+
+// cell returns a text as a cell that no spreadsheet takes for a formula.
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r'", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+var rowHead = []string{"id", "domain", "rule", "limit", "subject", "plan", "start", "end", "used", "open"}
+
+func rowLines(rows []Row) (lines [][]string) {
+	for i := range rows {
+		r := &rows[i]
+		lines = append(lines, []string{
+			r.ID, cell(r.Domain), cell(r.Rule), cell(r.Limit), cell(r.Subject), cell(r.Plan), r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339),
+			strconv.FormatUint(r.Used, 10), strconv.FormatBool(r.Open),
+		})
+	}
+	return lines
+}
+
+var totalHead = []string{"plan", "domain", "rule", "limit", "start", "end", "subjects", "used", "open"}
+
+func totalLines(all []Total) (lines [][]string) {
+	for i := range all {
+		t := &all[i]
+		lines = append(lines, []string{
+			cell(t.Plan), cell(t.Domain), cell(t.Rule), cell(t.Limit), t.Start.Format(time.RFC3339), t.End.Format(time.RFC3339),
+			strconv.Itoa(t.Subjects), strconv.FormatUint(t.Used, 10), strconv.FormatBool(t.Open),
+		})
+	}
+	return lines
+}

@@ -1,0 +1,247 @@
+package usageapi
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"stint"
+	"stint/internal/jsonbody"
+	"stint/internal/web"
+	"stint/limiter"
+	"stint/rule"
+	"stint/server/resource"
+)
+
+// MePath is the path of [NewMe].
+const MePath = "/v1/me/usage"
+
+// MeOptions are what the handler for customers needs.
+type MeOptions struct {
+	Options
+
+	// Identify returns the subject of an API key and its plan; the subject is "" if the key is not
+	// valid.
+	Identify func(key string) (subject, plan string, err error)
+
+	// Guard decides by which limits MePath itself is limited. It must not be the store of the rules.
+	Guard stint.Store
+
+	// Trusted are the proxies whose X-Forwarded-For names the client.
+	Trusted []netip.Prefix
+}
+
+// The limits of MePath: of an address, which may try keys, and of a subject.
+var (
+	perAddress = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 120, Per: time.Minute})
+	perSubject = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 60, Per: time.Minute})
+)
+
+// me handles MePath.
+type me struct {
+	*api
+	options MeOptions
+	clients *web.ClientFinder
+}
+
+// NewMe returns the handler of MePath. A caller sends her API key as "Authorization: Bearer KEY" or in
+// X-Api-Key, and sees the use of its subject alone. A key that is missing, mistyped, unknown, expired or
+// revoked gets the same answer.
+func NewMe(o MeOptions) http.Handler {
+	return &me{newAPI(o.Options), o, web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted})}
+}
+
+// meAnswer is the answer to GET /v1/me/usage.
+type meAnswer struct {
+	Subject string    `json:"subject"`
+	Plan    string    `json:"plan"`
+	Limits  []meLimit `json:"limits"`
+}
+
+// meLimit is one limit of the subject.
+type meLimit struct {
+	Domain       string     `json:"domain"`
+	Rule         string     `json:"rule"`
+	Requests     *int64     `json:"requests"` // null: no limit
+	Used         uint64     `json:"used"`
+	Left         *int64     `json:"left"`
+	Reset        *time.Time `json:"reset"` // when the whole limit is available again; null if it is
+	ResetAfterMS int64      `json:"reset_after_ms"`
+	History      []mePeriod `json:"history"`
+
+	rule *rule.Rule
+}
+
+// mePeriod is the use in one period.
+type mePeriod struct {
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+	Used  uint64    `json:"used"`
+	Open  bool      `json:"open"`
+}
+
+// ServeHTTP answers GET /v1/me/usage.
+func (m *me) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if f := m.answer(w, r); f != nil {
+		f.Write(w)
+	}
+}
+
+func (m *me) answer(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		resource.RefuseMethod(w, r, "GET", "HEAD")
+		return nil
+	}
+	address := web.GroupAddr(m.clients.Client(web.PeerAddr(r.RemoteAddr), r.Header.Values(m.clients.Header())), 64)
+	if f := m.limited(w, r, "address "+address.String(), perAddress); f != nil {
+		return f
+	}
+	subject, plan, err := m.options.Identify(keyOf(r.Header))
+	if err != nil {
+		return m.failed(err)
+	}
+	if subject == "" {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="usage"`)
+		return &jsonbody.Fault{Status: http.StatusUnauthorized, Code: jsonbody.Unauthorized, Problem: "no valid API key", Hint: "send it as Authorization: Bearer KEY"}
+	}
+	if f := m.limited(w, r, "subject "+subject, perSubject); f != nil {
+		return f
+	}
+	query, f := resource.Query(r, maxText, "format")
+	if f != nil {
+		return f
+	}
+	asCSV, f := wantsCSV(query.Get("format"), r.Header.Values("Accept"))
+	if f != nil {
+		return f
+	}
+	limits, err := m.limitsOf(r.Context(), subject)
+	if err != nil {
+		return m.failed(err)
+	}
+	if !asCSV {
+		jsonbody.WriteJSON(w, http.StatusOK, meAnswer{Subject: subject, Plan: plan, Limits: limits})
+		return nil
+	}
+	var lines [][]string
+	for i := range limits {
+		for _, p := range limits[i].History {
+			lines = append(lines, []string{
+				cell(limits[i].Domain), cell(limits[i].Rule), p.Start.Format(time.RFC3339), p.End.Format(time.RFC3339),
+				strconv.FormatUint(p.Used, 10), strconv.FormatBool(p.Open),
+			})
+		}
+	}
+	writeCSV(w, []string{"domain", "rule", "start", "end", "used", "open"}, lines)
+	return nil
+}
+
+// limited takes one request from a limit of MePath itself.
+func (m *me) limited(w http.ResponseWriter, r *http.Request, key string, limit *stint.Limit) *jsonbody.Fault {
+	call := stint.Call{Takes: []stint.Take{{Key: stint.Key(key), Limit: limit, Cost: 1}}}
+	if err := m.options.Guard.Decide(r.Context(), &call); err != nil {
+		return m.failed(err)
+	}
+	d := &call.Results[0]
+	if d.Allowed {
+		return nil
+	}
+	wait := int64((d.RetryAfter + time.Second - 1) / time.Second)
+	w.Header().Set("Retry-After", strconv.FormatInt(wait, 10))
+	return &jsonbody.Fault{Status: http.StatusTooManyRequests, Code: jsonbody.RateLimited, Problem: "too many requests for usage", Hint: "wait as Retry-After says"}
+}
+
+// keyOf returns the API key in a header, "" if there is none.
+func keyOf(h http.Header) string {
+	if scheme, key, _ := strings.Cut(h.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(key)
+	}
+	return h.Get("X-Api-Key")
+}
+
+// limitsOf returns the limits that follow from a subject alone, with its use.
+func (m *me) limitsOf(ctx context.Context, subject string) ([]meLimit, error) {
+	all := []meLimit{}
+	table := m.api.options.Table()
+	if table == nil {
+		return all, nil
+	}
+	key, value, _ := strings.Cut(subject, "=")
+	byDomain := map[string][]limiter.Descriptor{}
+	seen := map[string]bool{} // nodes, which may have several rules
+	for _, r := range table.Rules() {
+		entries, ok := r.EntriesOf(key, value)
+		if node := r.Domain + "\x00" + r.File + "\x00" + pathOf(r); ok && !seen[node] && len(byDomain[r.Domain]) < limiter.MaxDescriptors {
+			seen[node] = true
+			byDomain[r.Domain] = append(byDomain[r.Domain], limiter.Descriptor{Entries: entries})
+		}
+	}
+	for _, d := range table.Domains() {
+		if len(byDomain[d.Name()]) == 0 {
+			continue
+		}
+		limits, err := m.look(ctx, &limiter.Request{Domain: d.Name(), Table: table, Descriptors: byDomain[d.Name()]})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, limits...)
+	}
+	return all, nil
+}
+
+// pathOf returns a text that is the same for rules of one node.
+func pathOf(r *rule.Rule) string {
+	var b strings.Builder
+	for _, l := range r.Path {
+		b.WriteString(l.String() + "\x00")
+	}
+	return b.String()
+}
+
+// look returns the limits of a request that takes nothing.
+func (m *me) look(ctx context.Context, req *limiter.Request) (all []meLimit, err error) {
+	var v limiter.Verdict
+	if err := m.api.options.Limiter.Decide(ctx, req, &v); err != nil {
+		return nil, err
+	}
+	for i := range v.Asked {
+		a := &v.Asked[i]
+		if a.Rule == nil {
+			continue
+		}
+		l := meLimit{Domain: a.Rule.Domain, Rule: a.Rule.Name, History: []mePeriod{}, rule: a.Rule}
+		if a.Limit != stint.NoLimit {
+			l.Requests, l.Left, l.Used = &a.Limit, &a.Remaining, uint64(max(0, a.Limit-a.Remaining))
+			l.ResetAfterMS = a.ResetAfter.Milliseconds()
+			if a.ResetAfter > 0 {
+				reset := a.At.Add(a.ResetAfter).Time().UTC()
+				l.Reset = &reset
+			}
+		}
+		if a.Rule.Usage != nil && v.Take(i) != nil {
+			take := limiter.UsageTake(a.Rule, v.Entries(a.Descriptor), m.api.options.Secret)
+			if err := m.addHistory(ctx, &l, &take, a.At); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// addHistory adds the history of a limit, whose current period says what is used.
+func (m *me) addHistory(ctx context.Context, l *meLimit, take *stint.Take, now stint.Instant) error {
+	u, err := m.api.options.Store.Usage(ctx, take)
+	if err != nil {
+		return err
+	}
+	for _, p := range u.History.At(take.Limit, l.rule.Usage.Periods, now) {
+		l.History = append(l.History, mePeriod{p.Start.Time().UTC(), p.End.Time().UTC(), p.Used, now < p.End})
+	}
+	l.Used = l.History[len(l.History)-1].Used
+	return nil
+}
