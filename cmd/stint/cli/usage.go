@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"stint/cmd/stint/view"
+	"stint/server/access"
+)
+
+func usageCommand() Command {
+	return Command{
+		Name: "usage", Args: "[flags] [KEY=VALUE]", Summary: "show who used how much, by periods", Run: runUsage, Flags: flagsText(new(usageOptions).flags),
+		Text: "Shows the use of limits with usage, of one subject or of all, by periods. --plans adds it up by\n" +
+			"plan; --export prints the periods that have ended, each row with an ID that never changes.\n\n" +
+			"  stint usage user=42\n  stint usage --rule api/user --from 2026-01-01 --csv\n" + adminTextFor(access.Read),
+	}
+}
+
+// usageOptions are the flags of stint usage.
+type usageOptions struct {
+	rule, from         string
+	plans, export, csv bool
+}
+
+func (o *usageOptions) flags(c *adminCall, name string) *pflag.FlagSet {
+	flags := c.textFlags(name,
+		textFlag{&o.rule, "rule", "only of the rule `NAME`"},
+		textFlag{&o.from, "from", "only periods that ended after `TIME`, a date such as 2026-01-31 or a time"})
+	flags.BoolVar(&o.plans, "plans", false, "add it up by plan")
+	flags.BoolVar(&o.export, "export", false, "only periods that have ended")
+	flags.BoolVar(&o.csv, "csv", false, "print CSV")
+	return flags
+}
+
+// path returns the path of the request.
+func (o *usageOptions) path(subject string) string {
+	path := "/v1/usage"
+	switch {
+	case o.plans:
+		path += "/plans"
+	case o.export:
+		path += "/export"
+	}
+	query := url.Values{}
+	for name, value := range map[string]string{"subject": subject, "rule": o.rule, "from": o.from} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if o.csv {
+		query.Set("format", "csv")
+	}
+	return strings.TrimSuffix(path+"?"+query.Encode(), "?")
+}
+
+// used is a row of the answer, of a subject or of a plan.
+type used struct {
+	Subject, Plan, Rule, Limit, Start, End string
+	Subjects                               int
+	Used                                   uint64
+	Open                                   bool
+}
+
+func runUsage(ctx context.Context, s Streams, args []string) error {
+	var c adminCall
+	var o usageOptions
+	flags := o.flags(&c, "usage")
+	if err := Parse(flags, args); err != nil {
+		return err
+	}
+	switch {
+	case flags.NArg() > 1:
+		return Usage("usage takes one subject", "write for example stint usage user=42")
+	case o.plans && o.export:
+		return Usage("--plans and --export are both given", "leave one of the two out")
+	}
+	text, err := c.get(ctx, o.path(flags.Arg(0)))
+	if err != nil {
+		return err
+	}
+	if o.csv {
+		_, err := s.Out.Write(text)
+		return err
+	}
+	var answer struct{ Usage, Plans []used }
+	return c.show(s.Out, text, &answer, func(w io.Writer) {
+		switch {
+		case len(answer.Usage)+len(answer.Plans) == 0:
+			fmt.Fprintln(w, "none")
+			return
+		case o.plans:
+			fmt.Fprintln(w, "PLAN\tRULE\tPERIOD\tSUBJECTS\tUSED")
+		default:
+			fmt.Fprintln(w, "SUBJECT\tPLAN\tRULE\tPERIOD\tUSED")
+		}
+		for _, r := range answer.Plans {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", view.OrDash(r.Plan), r.name(), r.period(), r.Subjects, r.units())
+		}
+		for _, r := range answer.Usage {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Subject, view.OrDash(r.Plan), r.name(), r.period(), r.units())
+		}
+	})
+}
+
+// name returns the rule, with the limit of the plan if it has one.
+func (r *used) name() string { return strings.TrimSuffix(r.Rule+" "+r.Limit, " ") }
+
+func (r *used) period() string { return r.Start + " to " + r.End }
+
+func (r *used) units() string {
+	if r.Open {
+		return fmt.Sprintf("%d so far", r.Used)
+	}
+	return fmt.Sprint(r.Used)
+}
