@@ -79,6 +79,13 @@ type Options struct {
 // same step writes the value and its time to live. Where calls follow each other within
 // milliseconds, a write keeps the key's expiry if that suits the new value too.
 //
+// # Histories and events
+//
+// A key with a history (see stint.Terms.Usage) has beside its state the hash NAMESPACE:usage:KEY, in the
+// same partition, which expires when none of its periods is kept any more. NAMESPACE:usages lists these
+// hashes. The events of thresholds are in NAMESPACE:events until Done, at most transaction.MaxEvents, and
+// NAMESPACE:events:order has their order. The step that charges the key writes all of it.
+//
 // # On a Cluster
 //
 // Store divides keys into partitions (Options.Partitions) by Handling.Place, or by their text where
