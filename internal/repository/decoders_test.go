@@ -81,6 +81,7 @@ var decoders = map[string]string{
 	"internal/transaction/spec.go":       "what programs of ours wrote: a snapshot, or an item of memcached",
 	"loadtest/http.go":                   "at most 1 MiB of the service that the user measures",
 	"loadtest/resp.go":                   "at most 1 MiB of the service that the user measures",
+	"notify/webhook/sign.go":             "a file of the operator",
 	"cmd/stint/cli/admin.go":             "at most 64 MiB of a service that the user names",
 	"cmd/stint/cli/show.go":              "at most 64 MiB of a service that the user names",
 	"cmd/stint/cli/audit.go":             "at most 64 MiB of a service that the user names",

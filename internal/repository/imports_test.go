@@ -235,8 +235,13 @@ var layers = []layer{
 	},
 	{
 		[]string{"notify"},
-		[]string{".", "internal/..."},
+		[]string{".", "notify/webhook", "records/dbfile", "internal/..."},
 		"events are delivered without knowing who counts, and which store keeps them",
+	},
+	{
+		[]string{"notify/webhook"},
+		nil,
+		"a message is signed and sent without knowing what it says",
 	},
 	{
 		[]string{"load"},

@@ -113,6 +113,9 @@ type Answer struct {
 	// Gone says that the receiver wants no message ever again (410).
 	Gone bool
 
+	// Useless says that another try would fail in the same way.
+	Useless bool
+
 	// Pause is how long to send this receiver nothing; 0: the receiver does not ask for it.
 	Pause time.Duration
 }

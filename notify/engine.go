@@ -1,0 +1,362 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stint/internal/system"
+	"stint/notify/webhook"
+)
+
+const (
+	// atOnce is how many deliveries of a receiver a node tries at the same time.
+	atOnce = 4
+
+	// lookEvery is the time between two looks into the outbox.
+	lookEvery = time.Second
+
+	// claimEvery is the longest time between two claims. So long a delivery may wait that another node retried by
+	// hand, or left behind in a crash when its lease ended.
+	claimEvery = 5 * time.Second
+
+	// page is the most events that are read from an outbox at a time.
+	page = 100
+
+	// defaultLease is the default of Options.Lease: longer than a try takes.
+	defaultLease = time.Minute
+
+	// grace is how long tries in flight may take when the service ends.
+	grace = 3 * time.Second
+
+	// saveTime is how long it may take to store the result of a try, also when the service ends.
+	saveTime = 2 * time.Second
+)
+
+// Options are the settings of an [Engine].
+type Options struct {
+	Receivers []Receiver // checked, with different names
+	Queue     Queue
+	Outbox    Outbox // nil: no events, except those of Test
+
+	Log *slog.Logger // nil: none
+	Out io.Writer    // standard output; nil: that of the process
+
+	// Lease is how long a delivery belongs to the node that claimed it. After a crash of the node another one
+	// tries it when the lease ends. It must be longer than a try; 0: a minute.
+	Lease time.Duration
+
+	// Resolver looks up names of receivers; nil for that of the machine.
+	Resolver *net.Resolver
+}
+
+// Engine takes events from an outbox, stores a delivery for each receiver that wants them, and tries deliveries until
+// they succeed or are given up. Each receiver has its own loop, so a slow one delays no other. It is safe for
+// concurrent use.
+type Engine struct {
+	options   Options
+	log       *slog.Logger
+	receivers []*endpoint
+}
+
+// endpoint is a receiver with what is known of it.
+type endpoint struct {
+	Receiver
+	sender sender
+	wake   chan struct{} // a delivery may be due
+
+	delivered, failed, givenUp atomic.Uint64
+	status                     atomic.Pointer[ReceiverStatus] // at the last claim
+	logged                     calls
+}
+
+// New returns an engine. It reads the secrets and opens the files of lines. The error is an [*Error].
+func New(o Options) (*Engine, error) {
+	e := &Engine{options: o, log: o.Log}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Out == nil {
+		o.Out = os.Stdout
+	}
+	if o.Lease == 0 {
+		e.options.Lease = defaultLease
+	}
+	for i := range o.Receivers {
+		r := &endpoint{Receiver: o.Receivers[i], wake: make(chan struct{}, 1)}
+		var err error
+		if r.sender, err = newSender(&r.Receiver, o.Resolver, o.Out); err != nil {
+			if wrong, ok := errors.AsType[*Error](err); ok {
+				wrong.Where = "receiver " + r.Name + ": " + wrong.Where
+			}
+			return nil, err
+		}
+		r.status.Store(new(ReceiverStatus))
+		e.receivers = append(e.receivers, r)
+	}
+	return e, nil
+}
+
+// Run works until ctx is done. Tries in flight then have a few seconds to end; one that is cut does not count.
+func (e *Engine) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	if e.options.Outbox != nil {
+		all.Go(func() { e.collect(ctx) })
+	}
+	for _, r := range e.receivers {
+		all.Go(func() { e.serve(ctx, r) })
+	}
+	all.Wait()
+}
+
+// collect stores deliveries of the events in the outbox.
+func (e *Engine) collect(ctx context.Context) {
+	var logged calls
+	for ctx.Err() == nil {
+		n, err := e.collectPage(ctx)
+		if err != nil && ctx.Err() == nil && logged.allow(time.Now()) {
+			e.log.Error("events not stored for delivery: they stay in the outbox, and are tried again", "error", err)
+		}
+		if n < page || err != nil {
+			system.Wait(ctx, lookEvery)
+		}
+	}
+}
+
+// collectPage stores the deliveries of one page, and returns the number of events. An event leaves the outbox only
+// when its deliveries are stored; after a crash in between it comes again, and its deliveries are known.
+func (e *Engine) collectPage(ctx context.Context) (int, error) {
+	events, err := e.options.Outbox.Pending(ctx, page)
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	var list []Delivery
+	ids := make([]string, len(events))
+	for i := range events {
+		ids[i] = events[i].ID
+		for _, r := range e.receivers {
+			if r.Wants(&events[i]) {
+				list = append(list, Delivery{Receiver: r.Name, Event: events[i], State: Waiting})
+			}
+		}
+	}
+	if len(list) > 0 {
+		if err := e.options.Queue.Add(ctx, list); err != nil {
+			return 0, err
+		}
+	}
+	e.wakeAll()
+	return len(events), e.options.Outbox.Done(ctx, ids)
+}
+
+func (e *Engine) wakeAll() {
+	for _, r := range e.receivers {
+		r.wakeUp()
+	}
+}
+
+func (r *endpoint) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// serve tries the deliveries of a receiver.
+func (e *Engine) serve(ctx context.Context, r *endpoint) {
+	var logged calls
+	for ctx.Err() == nil {
+		claimed, err := e.options.Queue.Claim(ctx, Claim{r.Name, atOnce, e.options.Lease})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			if logged.allow(time.Now()) {
+				e.log.Error("deliveries cannot be read: they are tried later", "receiver", r.Name, "error", err)
+			}
+			claimed.Wait = claimEvery
+		default:
+			r.status.Store(&claimed.Status)
+		}
+		var tries sync.WaitGroup
+		for i := range claimed.Deliveries {
+			tries.Go(func() { e.try(ctx, r, &claimed.Deliveries[i], !claimed.Status.Disabled.IsZero()) })
+		}
+		tries.Wait()
+		if len(claimed.Deliveries) == 0 {
+			r.sleep(ctx, claimed.Wait)
+		}
+	}
+}
+
+// sleep waits until a delivery may be due.
+func (r *endpoint) sleep(ctx context.Context, wait time.Duration) {
+	if wait < 0 || wait > claimEvery {
+		wait = claimEvery
+	}
+	timer := time.NewTimer(max(wait, time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.wake:
+	case <-timer.C:
+	}
+}
+
+// try tries a delivery, and stores the result.
+func (e *Engine) try(ctx context.Context, r *endpoint, d *Delivery, disabled bool) {
+	var then Then
+	if disabled {
+		d.State, d.Tried, d.Status, d.Problem = Failed, time.Now(), 0, "not sent: the receiver is disabled since it answered 410"
+		r.givenUp.Add(1)
+	} else {
+		answer, cut := r.send(ctx, &d.Event)
+		if cut {
+			d.State, then = Waiting, Then{} // the next node tries it at once
+		} else {
+			then = e.conclude(r, d, answer)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	if err := e.options.Queue.Save(ctx, d, then); err != nil {
+		e.log.Error("result of a delivery not stored: it is tried again", "receiver", r.Name, "event", d.Event.ID, "error", err)
+	}
+}
+
+// send sends an event. It returns true if the end of the service cut the try.
+func (r *endpoint) send(ctx context.Context, event *Event) (answer webhook.Answer, cut bool) {
+	try, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	defer stop()
+	answer = r.sender.send(try, event)
+	return answer, try.Err() != nil && answer.Problem != "" && answer.Status == 0
+}
+
+// conclude changes a delivery after an answer, and returns what follows.
+func (e *Engine) conclude(r *endpoint, d *Delivery, answer webhook.Answer) Then {
+	d.Result = Result{Tries: d.Tries + 1, Tried: time.Now(), Status: answer.Status, Problem: answer.Problem}
+	about := []any{"receiver", r.Name, "event", d.Event.ID, "try", d.Tries, "status", d.Status}
+	if answer.Problem == "" {
+		d.State = Delivered
+		r.delivered.Add(1)
+		e.log.Debug("event delivered", about...)
+		return Then{}
+	}
+	r.failed.Add(1)
+	delay, again := nextDelay(d.Tries, rand.Float64())
+	switch {
+	case answer.Gone:
+		d.State = Failed
+		r.givenUp.Add(1)
+		e.log.Warn("receiver disabled: it answered 410, so it gets no event until somebody retries one", append(about, "hint", "stint webhooks retry "+r.Name)...)
+		return Then{Disable: true}
+	case !again || answer.Useless:
+		d.State = Failed
+		r.givenUp.Add(1)
+		e.log.Error("event not delivered: given up", append(about, "error", d.Problem, "hint", "when the receiver works again: stint webhooks retry "+r.Name)...)
+		return Then{}
+	}
+	then := Then{After: max(delay, answer.Pause), Pause: answer.Pause}
+	if r.logged.allow(time.Now()) {
+		e.log.Warn("event not delivered: it is tried again", append(about, "error", d.Problem, "after", then.After.Round(time.Second).String())...)
+	}
+	return then
+}
+
+// calls bounds log lines about something that may happen often to one a minute.
+type calls struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+func (c *calls) allow(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Before(c.next) {
+		return false
+	}
+	c.next = now.Add(time.Minute)
+	return true
+}
+
+// TestType is the type of events that Test sends.
+const TestType = "webhook.test"
+
+// ErrUnknown is the error about a name that no receiver has.
+var ErrUnknown = errors.New("no receiver has this name")
+
+// Test sends an event of its own to a receiver once, and returns the answer. Nothing is stored.
+func (e *Engine) Test(ctx context.Context, receiver string) (id string, _ webhook.Answer, _ error) {
+	r := e.find(receiver)
+	if r == nil {
+		return "", webhook.Answer{}, ErrUnknown
+	}
+	now := time.Now().UTC()
+	event := Event{
+		ID: fmt.Sprintf("test_%016x", rand.Uint64()), Type: TestType, Rule: "test/test", Subject: "test=test", Threshold: 100, Used: 1, Of: 1,
+		PeriodStart: now, PeriodEnd: now, At: now,
+	}
+	return event.ID, r.sender.send(ctx, &event), nil
+}
+
+// Retry makes failed deliveries wait again; see [Queue]. The error is ErrUnknown for a name that no receiver has.
+func (e *Engine) Retry(ctx context.Context, receiver, id string) (int, error) {
+	r := e.find(receiver)
+	if r == nil {
+		return 0, ErrUnknown
+	}
+	n, err := e.options.Queue.Retry(ctx, receiver, id)
+	r.wakeUp()
+	return n, err
+}
+
+// List returns deliveries; see [Queue].
+func (e *Engine) List(ctx context.Context, q Query) (List, error) {
+	return e.options.Queue.List(ctx, q)
+}
+
+// Receivers returns the receivers in the order of the config file.
+func (e *Engine) Receivers() []Receiver {
+	list := make([]Receiver, len(e.receivers))
+	for i, r := range e.receivers {
+		list[i] = r.Receiver
+	}
+	return list
+}
+
+// find returns the receiver with a name, nil if there is none.
+func (e *Engine) find(name string) *endpoint {
+	i := slices.IndexFunc(e.receivers, func(r *endpoint) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return e.receivers[i]
+}
+
+// Stats are the numbers of a receiver: those of this process, and the deliveries that wait on all nodes.
+type Stats struct {
+	Delivered, Failed, GivenUp uint64 // tries that succeeded, tries that did not, deliveries that were given up
+	Waiting                    int
+	Disabled                   bool
+}
+
+// Stats returns the numbers of the receivers by their names, as they were at the last claim.
+func (e *Engine) Stats() map[string]Stats {
+	all := map[string]Stats{}
+	for _, r := range e.receivers {
+		s := r.status.Load()
+		all[r.Name] = Stats{r.delivered.Load(), r.failed.Load(), r.givenUp.Load(), s.Waiting, !s.Disabled.IsZero()}
+	}
+	return all
+}
