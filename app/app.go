@@ -50,6 +50,7 @@ type App struct {
 	clients    *clients       // nil: there are no records
 	plans      storedPlans
 	facts      *knowledge // nil: not configured
+	webhooks   *webhooks  // nil: there are no receivers
 
 	rulesInRecords bool // book has its rules there
 
@@ -117,6 +118,13 @@ func New(config settings.Config) (*App, error) {
 		a.closeRecords()
 		return nil, err
 	}
+	if err = a.openWebhooks(); err != nil {
+		a.closeFacts()
+		a.stores.Close()
+		a.closeBook()
+		a.closeRecords()
+		return nil, err
+	}
 	a.stores.Register(a.metrics)
 	a.metrics.Load(a.gauges.Load)
 	a.metrics.Catalog(a.catalogStats)
@@ -135,6 +143,7 @@ func New(config settings.Config) (*App, error) {
 	a.stores.Announce(table)()
 	a.reloaded(table, true)
 	if err = a.loadCerts(); err != nil {
+		a.closeWebhooks()
 		a.closeFacts()
 		a.keys.Close()
 		a.stores.Close()
@@ -184,6 +193,7 @@ func (a *App) Start(ctx context.Context) error {
 	if err != nil {
 		a.keys.Close()
 		a.stores.Close()
+		a.closeWebhooks()
 		a.closeBook()
 		a.closeRecords()
 		return err
@@ -202,6 +212,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.watchCatalog(background)
 	a.followRecords(background)
 	a.runFacts(background)
+	a.runWebhooks(background)
 	for _, l := range a.listeners {
 		a.metrics.Listener(l.setting, true)
 	}

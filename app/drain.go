@@ -38,6 +38,7 @@ func (a *App) shutdown(ctx context.Context) {
 	}
 	a.keys.Close()
 	a.group.Wait()
+	a.closeWebhooks()
 	a.closeFacts()
 	a.otlp.Stop(ctx)
 	if a.cancel != nil {

@@ -5,10 +5,11 @@ import (
 
 	"stint/server/factsapi"
 	"stint/server/httpapi"
+	"stint/server/recordapi"
 	"stint/server/usageapi"
 )
 
-// reads returns the handlers of facts and explanations, by path.
+// reads returns the handlers of facts, explanations and webhooks, by path.
 func (a *App) reads() map[string]http.Handler {
 	why := factsapi.WhyOptions{Limiter: a.limiter, Check: httpapi.ReadCheck, MaxBody: httpapi.MaxBody}
 	if a.facts != nil {
@@ -18,6 +19,10 @@ func (a *App) reads() map[string]http.Handler {
 		factsapi.AlarmsPath: factsapi.NewAlarms(a.alarms.List),
 		factsapi.WhyPath:    factsapi.NewWhy(why),
 		usageapi.Path:       usageapi.New(a.usageOptions()),
+	}
+	all[recordapi.WebhooksPath] = http.HandlerFunc(recordapi.NoWebhooks)
+	if a.webhooks != nil {
+		all[recordapi.WebhooksPath] = recordapi.NewWebhooks(a.webhooks, a.log)
 	}
 	known := a.facts.handler(a.limiter.Table)
 	for _, path := range factsapi.Paths {

@@ -256,14 +256,15 @@ func (f *File) Claim(_ context.Context, c Claim) (claimed Claimed, err error) {
 		for key, at := range from(tx, beginOf(Waiting, c.Receiver)) {
 			switch {
 			case at.After(now):
-				claimed.Wait = at.Sub(now)
+				claimed.sooner(at.Sub(now))
 				return nil
 			case len(claimed.Deliveries) == c.Max:
 				claimed.Wait = 0
 				return nil
 			}
-			mark := f.claim(key, now, c.Lease)
-			if mark == "" {
+			l, fresh := f.claim(key, now, c.Lease)
+			if !fresh {
+				claimed.sooner(l.until.Sub(now))
 				continue
 			}
 			d, err := get(tx, key)
@@ -271,7 +272,7 @@ func (f *File) Claim(_ context.Context, c Claim) (claimed Claimed, err error) {
 				return err
 			}
 			if d != nil {
-				d.Lease = mark
+				d.Lease = l.mark
 				claimed.Deliveries = append(claimed.Deliveries, *d)
 			}
 		}
@@ -280,17 +281,24 @@ func (f *File) Claim(_ context.Context, c Claim) (claimed Claimed, err error) {
 	return claimed, err
 }
 
-// claim marks a delivery as claimed, and returns the mark; "" if it was claimed already.
-func (f *File) claim(key []byte, now time.Time, length time.Duration) (mark string) {
+// sooner lowers Wait to a time until one is due.
+func (c *Claimed) sooner(wait time.Duration) {
+	if c.Wait < 0 || wait < c.Wait {
+		c.Wait = wait
+	}
+}
+
+// claim marks a delivery as claimed, and returns the lease; if another claim has it, that one and false.
+func (f *File) claim(key []byte, now time.Time, length time.Duration) (l lease, fresh bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.claimed[string(key)].until.After(now) {
-		return ""
+	if l = f.claimed[string(key)]; l.until.After(now) {
+		return l, false
 	}
 	f.leases++
-	l := lease{strconv.Itoa(f.leases), now.Add(length)}
+	l = lease{strconv.Itoa(f.leases), now.Add(length)}
 	f.claimed[string(key)] = l
-	return l.mark
+	return l, true
 }
 
 // holds reports whether the claim of a delivery is the last one.

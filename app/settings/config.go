@@ -17,6 +17,7 @@ import (
 	"stint/internal/config"
 	"stint/internal/logging"
 	"stint/internal/web"
+	"stint/notify"
 	"stint/records"
 	"stint/server/httpapi"
 	"stint/store/memory"
@@ -279,6 +280,10 @@ type Config struct {
 	// Output is the writer of the log; nil means standard error.
 	Output io.Writer
 
+	// Webhooks are the receivers of events about used limits; see docs/webhooks.md. In a config file they are
+	// the list webhooks; no flag and no variable sets them. None by default.
+	Webhooks []notify.Receiver
+
 	// Clock is the clock of the store in memory, for tests; nil means the machine's.
 	Clock func() stint.Instant
 
@@ -400,7 +405,7 @@ func (c *Config) Check() error {
 	if err := errors.Join(c.checkTLS(), c.RLS.check(c), c.Stats.check(c), c.Gossip.check(c)); err != nil {
 		return err
 	}
-	if err := cmp.Or(c.checkRecords(), c.checkFacts()); err != nil {
+	if err := cmp.Or(c.checkRecords(), c.checkFacts(), c.checkWebhooks()); err != nil {
 		return err
 	}
 	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" && c.RESP == "" && !c.Embedded {

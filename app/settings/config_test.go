@@ -198,7 +198,7 @@ func TestParseConfig(t *testing.T) {
 		{"an alias", "http: &a 127.0.0.1:1\nadmin: *a\n", "http=127.0.0.1:1 admin=127.0.0.1:1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			given, err := ParseFile("/etc/stint/stint.yaml", []byte(test.file))
+			file, err := ParseFile("/etc/stint/stint.yaml", []byte(test.file))
 			if test.name == "values" {
 				// "on" is no boolean of YAML 1.2, and not one of ours either.
 				if err == nil || !strings.Contains(err.Error(), "stint.yaml:2: pprof") {
@@ -208,7 +208,7 @@ func TestParseConfig(t *testing.T) {
 			}
 			testkit.Must(t, err)
 			var words []string
-			for _, g := range given {
+			for _, g := range file.Given {
 				words = append(words, g.Name+"="+g.Value)
 			}
 			if got := strings.Join(words, " "); got != test.want {
@@ -242,12 +242,12 @@ func FuzzParseConfig(f *testing.F) {
 	}
 	f.Add([]byte("http: 127.0.0.1:0\nrules: [a, b]\ndrain-delay: 5s\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		given, err := ParseFile("stint.yaml", data)
+		file, err := ParseFile("stint.yaml", data)
 		if err != nil {
 			return
 		}
 		c := Default()
-		if err := c.apply(given); err != nil {
+		if err := c.apply(file.Given); err != nil {
 			t.Errorf("read, and then refused: %v", err)
 		}
 	})

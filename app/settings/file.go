@@ -8,12 +8,21 @@ import (
 	"stint/internal/config"
 	"stint/internal/strictyaml"
 	"stint/internal/strictyaml/parser"
+	"stint/notify"
 )
+
+// File is the content of a config file.
+type File struct {
+	Given    []Given           // the settings
+	Webhooks []notify.Receiver // which no flag and no variable can set
+
+	webhooksAt string // place of webhooks; "" if there are none
+}
 
 // ParseFile parses a config file: YAML, one object of settings and their values. It refuses unknown
 // and repeated words with their line and a hint. name is the name of the file, for errors and for
 // the folder that paths in it are relative to.
-func ParseFile(name string, data []byte) ([]Given, error) {
+func ParseFile(name string, data []byte) (*File, error) {
 	doc := parser.Parse(data)
 	p := configParser{name: name}
 	words := strictyaml.Words{}
@@ -21,6 +30,10 @@ func ParseFile(name string, data []byte) ([]Given, error) {
 	for i := range settings {
 		s := &settings[i]
 		words[s.Name] = func(v strictyaml.Value) { p.setting(s, v) }
+	}
+	words["webhooks"] = func(v strictyaml.Value) {
+		p.webhooksAt = fmt.Sprintf("%s:%d", name, v.Line())
+		p.receivers(v)
 	}
 	if len(doc.Faults()) == 0 {
 		doc.Root().Object("a config file", words, hintForKey)
@@ -32,7 +45,7 @@ func ParseFile(name string, data []byte) ([]Given, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return p.given, nil
+	return &File{p.given, p.webhooks, p.webhooksAt}, nil
 }
 
 func hintForKey(word string) string {
@@ -46,6 +59,9 @@ func hintForKey(word string) string {
 type configParser struct {
 	name  string
 	given []Given
+
+	webhooks   []notify.Receiver
+	webhooksAt string
 }
 
 // setting parses the value of a setting, or the values of a list.

@@ -29,7 +29,7 @@ type Given struct {
 func Configure(flags []Given, environ []string) (Config, error) {
 	c := Default()
 	env := environment(&c, environ)
-	var file []Given
+	file := new(File)
 	if name := configFile(flags, environ); name != "" {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -43,8 +43,17 @@ func Configure(flags []Given, environ []string) (Config, error) {
 		}
 	}
 	flags = slices.DeleteFunc(slices.Clone(flags), func(g Given) bool { return g.Name == "config" })
-	envoy, err := envoyEnvironment(&c, environ, file, env, flags)
-	return c, errors.Join(c.apply(otelEnvironment(environ)), c.apply(file), err, c.apply(envoy), c.apply(env), c.apply(flags))
+	envoy, err := envoyEnvironment(&c, environ, file.Given, env, flags)
+	c.useFile(file)
+	return c, errors.Join(c.apply(otelEnvironment(environ)), c.apply(file.Given), err, c.apply(envoy), c.apply(env), c.apply(flags))
+}
+
+// useFile sets what only a config file can set.
+func (c *Config) useFile(file *File) {
+	c.Webhooks = file.Webhooks
+	if file.webhooksAt != "" {
+		c.where = map[string]string{"webhooks": file.webhooksAt}
+	}
 }
 
 // configFile returns the name of the config file, "" for none.

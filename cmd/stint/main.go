@@ -20,6 +20,7 @@
 //	stint keys      make, list and revoke API keys of clients
 //	stint audit     show and verify who changed what
 //	stint records   import, export and erase records
+//	stint webhooks  list, retry and test what receivers of events get
 //	stint token     make a token for the admin API
 //	stint version   print the version
 //	stint help      explain a command

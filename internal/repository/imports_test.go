@@ -215,8 +215,8 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/redis/recordlog"},
-		[]string{".", "records/replication", "store/redis/connect"},
-		"the log of records in Redis knows numbers, hashes and bytes, no record",
+		[]string{".", "notify", "records/replication", "store/redis/connect"},
+		"the log of records in Redis knows numbers, hashes and bytes, no record; the queue of events there is that of notify",
 	},
 	{
 		[]string{"records/inforce"},
@@ -315,8 +315,8 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/recordapi"},
-		[]string{"records", "records/apikey", "records/trail", "records/transfer", "rule", "server/access", "server/resource", "internal/..."},
-		"records are shown and changed without knowing how they are asked",
+		[]string{"notify", "notify/webhook", "records", "records/apikey", "records/trail", "records/transfer", "rule", "server/access", "server/resource", "internal/..."},
+		"records and deliveries are shown and changed without knowing how they are asked",
 	},
 	{
 		[]string{"server/resource"},

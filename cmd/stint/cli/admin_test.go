@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -49,27 +48,6 @@ func TestRefusedNamesFlag(t *testing.T) {
 	err := refused(400, []byte(`{"error":{"message":"X-Stint-Why: longer than 4096 bytes; shorten it"}}`))
 	if !errors.As(err, &refusal) || refusal.Problem != "the service answered 400: --why: longer than 4096 bytes" || refusal.Hint != "shorten it" {
 		t.Errorf("%+v", err)
-	}
-}
-
-func TestChanges(t *testing.T) {
-	for _, tt := range []struct{ before, after, want string }{
-		{`{"rule":"r","requests":100,"per":60000000000}`, `{"rule":"r","requests":1000,"per":60000000000}`, "requests 100 -> 1000"},
-		{``, `{"target":"user=1","per":90000000000,"until":"2030-01-01T00:00:00Z"}`, "per 90s"},
-		{`{"unlimited":true,"why":"x"}`, ``, "unlimited was true"},
-		{`{"plan":"gold"}`, `{}`, "plan gold -> -"},
-		{`null`, `[]`, ""},
-		{``, ``, ""},
-	} {
-		raw := func(text string) json.RawMessage {
-			if text == "" {
-				return nil
-			}
-			return json.RawMessage(text)
-		}
-		if got := changes(raw(tt.before), raw(tt.after)); got != tt.want {
-			t.Errorf("%s to %s: %q, want %q", tt.before, tt.after, got, tt.want)
-		}
 	}
 }
 

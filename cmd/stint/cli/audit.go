@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/cmd/stint/view"
-	"stint/internal/text"
 	"stint/records"
 	"stint/records/trail"
 	"stint/server/access"
@@ -108,45 +105,7 @@ func printEntry(w io.Writer, e *trail.Entry) {
 		until = e.Until.UTC().Format(time.RFC3339)
 	}
 	fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Number, e.Time.UTC().Format(time.RFC3339), view.OrDash(e.Actor), view.OrDash(e.From),
-		e.Action, what, view.OrDash(changes(e.Before, e.After)), until, view.OrDash(e.Why))
-}
-
-// named are the fields of a record that an entry shows elsewhere.
-var named = []string{"subject", "target", "rule", "network", "hash", "last", "until", "why", "id", "descriptor", "config"}
-
-// changes returns the fields that differ, such as "requests 100 -> 1000".
-func changes(before, after json.RawMessage) string {
-	old, next := fieldsOf(before), fieldsOf(after)
-	all := maps.Clone(old)
-	maps.Copy(all, next)
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		was, is := old[name], next[name]
-		switch {
-		case was == is || slices.Contains(named, name):
-		case before == nil || was == "":
-			parts = append(parts, name+" "+is)
-		case after == nil:
-			parts = append(parts, name+" was "+was)
-		default:
-			parts = append(parts, name+" "+was+" -> "+view.OrDash(is))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// fieldsOf returns the fields of a JSON object as texts.
-func fieldsOf(object json.RawMessage) map[string]string {
-	var values map[string]json.RawMessage
-	_ = json.Unmarshal(object, &values) // what is no object has no fields to show
-	fields := map[string]string{}
-	for name, value := range values {
-		fields[name] = strings.Trim(string(value), `"`)
-		if ns, err := strconv.ParseInt(fields[name], 10, 64); err == nil && name == "per" {
-			fields[name] = text.FormatDuration(time.Duration(ns))
-		}
-	}
-	return fields
+		e.Action, what, view.OrDash(view.Changes(e.Before, e.After)), until, view.OrDash(e.Why))
 }
 
 func runAuditVerify(ctx context.Context, s Streams, args []string) error {

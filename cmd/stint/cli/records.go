@@ -48,7 +48,7 @@ func recordCommands() []Command {
 			Name: "overrides", Args: "[flags]", Summary: "list the overrides", Run: runOverrides, Flags: flagsText(new(listOptions).overrideFlags),
 			Text: "Lists the overrides, in the order of their subjects and patterns.\n\n  stint overrides --rule api/user\n" + adminTextFor(access.Read),
 		},
-		keysCommand(), plansCommand(), auditCommand(), recordsCommand(),
+		keysCommand(), plansCommand(), auditCommand(), recordsCommand(), webhooksCommand(),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 func runInspect(ctx context.Context, s Streams, args []string) error {
 	var answer view.Inspected
-	return aboutKey(ctx, s, "inspect", args, &answer, answer.Write)
+	return aboutKey(ctx, s, "inspect", args, &answer, answer.Print)
 }
 
 func runReset(ctx context.Context, s Streams, args []string) error {
@@ -74,38 +74,8 @@ func runLimits(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var answer struct {
-		Rules   int
-		Domains []struct {
-			Domain string
-			Rules  []struct {
-				Name, File string
-				Line       int
-				Shadow     bool
-				Candidate  *view.Limit
-				view.Limit
-			}
-		}
-	}
-	return c.show(s.Out, text, &answer, func(w io.Writer) {
-		if answer.Rules == 0 {
-			fmt.Fprintln(w, "the service has no rules")
-			return
-		}
-		fmt.Fprintln(w, "DOMAIN\tRULE\tLIMIT\tPLACE")
-		for _, d := range answer.Domains {
-			for _, r := range d.Rules {
-				more := ""
-				if r.Shadow {
-					more = " (shadow)"
-				}
-				if r.Candidate != nil {
-					more += " (trying " + r.Candidate.String() + ")"
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s%s\t%s:%d\n", d.Domain, r.Name, &r.Limit, more, r.File, r.Line)
-			}
-		}
-	})
+	var answer view.Limits
+	return c.show(s.Out, text, &answer, answer.Print)
 }
 
 func runHealth(ctx context.Context, s Streams, args []string) error {
@@ -124,28 +94,8 @@ func runHealth(ctx context.Context, s Streams, args []string) error {
 	if status != http.StatusOK && status != http.StatusServiceUnavailable {
 		return refused(status, text)
 	}
-	var answer struct {
-		Ready  bool
-		Reason string
-		Rules  struct {
-			Hash        string
-			ReloadError string `json:"reload_error"`
-			Count       int
-		}
-		Store struct{ Kind, Error string }
-	}
-	err = c.show(s.Out, text, &answer, func(w io.Writer) {
-		if answer.Ready {
-			fmt.Fprintln(w, "ready")
-		} else {
-			fmt.Fprintln(w, "not ready: "+answer.Reason)
-		}
-		fmt.Fprintf(w, "rules\t%d\t%s\n", answer.Rules.Count, answer.Rules.Hash)
-		if answer.Rules.ReloadError != "" {
-			fmt.Fprintf(w, "reload refused\t%s\n", answer.Rules.ReloadError)
-		}
-		fmt.Fprintf(w, "store\t%s\t%s\n", answer.Store.Kind, answer.Store.Error)
-	})
+	var answer view.Health
+	err = c.show(s.Out, text, &answer, answer.Print)
 	if err == nil && status != http.StatusOK {
 		return ErrFaults // the problem is already printed
 	}

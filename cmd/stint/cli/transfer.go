@@ -174,7 +174,7 @@ func (a *importAnswer) print(w io.Writer) {
 		if string(next) == "null" {
 			next = nil
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Do, d.Record, strings.ReplaceAll(d.Name, "\n", " of "), view.OrDash(changes(old, next)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Do, d.Record, strings.ReplaceAll(d.Name, "\n", " of "), view.OrDash(view.Changes(old, next)))
 	}
 	if n := a.Added + a.Changed + a.Deleted - len(a.Differences); n > 0 {
 		fmt.Fprintf(w, "and %d more\n", n)
@@ -282,7 +282,7 @@ func runRecordsShow(ctx context.Context, s Streams, args []string) error {
 			return
 		}
 		for _, r := range answer.Records {
-			fields := fieldsOf(r)
+			fields := view.FieldsOf(r)
 			fmt.Fprintf(w, "%s\trevision %s\t%s\n", fields["record"], fields["revision"], strings.TrimSpace(string(r)))
 		}
 		if len(answer.Audit) > 0 {

@@ -20,8 +20,8 @@ type Inspected struct {
 	}
 }
 
-// Write writes a line for each limit.
-func (a *Inspected) Write(w io.Writer) {
+// Print prints a line for each limit.
+func (a *Inspected) Print(w io.Writer) {
 	if len(a.Limits) == 0 {
 		fmt.Fprintln(w, "no limit applies to this key")
 		return

@@ -1,6 +1,6 @@
 // Package recordlog keeps the log of records in Redis or Valkey, so that nodes share them, and the
 // summaries by which nodes show each other what they know (see [Summaries]). It knows only numbers,
-// hashes, keys and values.
+// hashes, keys and values. Beside it is the queue of events that nodes deliver together (see [Deliveries]).
 //
 // All keys of the log lie in one slot of a Cluster:
 //

@@ -90,15 +90,20 @@ func Open(url, namespace string) (*Log, error) {
 // Close closes all connections. Calls in flight fail.
 func (l *Log) Close() { l.link.Close() }
 
-// do calls a function with the client. It returns when ctx is done, even if the client still connects
-// or waits; the function then ends later, and its error wraps stint.ErrUnknown.
+// do calls a function with the client; see the function do.
 func (l *Log) do(ctx context.Context, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) error) error {
+	return do(ctx, &l.link, doing, timeout, call)
+}
+
+// do calls a function with the client of a link. It returns when ctx is done, even if the client still connects
+// or waits; the function then ends later, and its error wraps stint.ErrUnknown.
+func do(ctx context.Context, link *connect.Link, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) error) error {
 	const slow = "check the server's load and the network"
 	if err := ctx.Err(); err != nil {
 		return &connect.Error{Doing: doing, Problem: "not sent: no time was left", Hint: slow, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	client, err := l.link.Client(ctx)
+	client, err := link.Client(ctx)
 	if err != nil {
 		cancel()
 		return connect.Explain("connect", err)

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"stint/notify"
+	"stint/store/redis/connect"
+	"stint/store/redis/recordlog"
+	"stint/telemetry"
+)
+
+// webhooks delivers events to the receivers of the config file. A nil one delivers nothing.
+type webhooks struct {
+	*notify.Engine
+	queue io.Closer
+}
+
+// openWebhooks opens the queue of deliveries, if there are receivers. It does not connect to Redis.
+func (a *App) openWebhooks() error {
+	c := &a.config
+	if len(c.Webhooks) == 0 {
+		return nil
+	}
+	queue, closer, err := a.openDeliveries()
+	if err != nil {
+		return err
+	}
+	engine, err := notify.New(notify.Options{Receivers: c.Webhooks, Queue: queue, Log: a.log})
+	if wrong, ok := errors.AsType[*notify.Error](err); ok {
+		return errors.Join(c.WebhooksError(wrong), closer.Close())
+	}
+	if err != nil {
+		return errors.Join(err, closer.Close())
+	}
+	a.webhooks = &webhooks{engine, closer}
+	a.metrics.Webhooks(a.webhooks.stats)
+	return nil
+}
+
+// openDeliveries opens the queue: in Redis if nodes share their counts there, else in a file.
+func (a *App) openDeliveries() (notify.Queue, io.Closer, error) {
+	c := &a.config
+	if c.WebhooksOnRedis() {
+		servers, err := connect.Servers(c.Store)
+		if err != nil {
+			return nil, nil, err
+		}
+		queue, err := recordlog.OpenDeliveries(servers[0].URL, c.Namespace)
+		if err != nil {
+			return nil, nil, err
+		}
+		return queue, closing(queue.Close), nil
+	}
+	queue, err := notify.OpenFile(c.WebhooksFile(a.stateFile()))
+	if wrong, ok := errors.AsType[*notify.Error](err); ok {
+		return nil, nil, c.WebhooksError(wrong)
+	}
+	return queue, queue, err
+}
+
+// closing is an io.Closer without an error.
+type closing func()
+
+// Close implements io.Closer.
+func (c closing) Close() error {
+	c()
+	return nil
+}
+
+// runWebhooks delivers until ctx is done.
+func (a *App) runWebhooks(ctx context.Context) {
+	if a.webhooks == nil {
+		return
+	}
+	for _, r := range a.webhooks.Receivers() {
+		if strings.HasPrefix(r.URL, "http://") {
+			a.log.Warn("events to this receiver are signed but not encrypted", "receiver", r.Name, "to", r.Place(), "hint", "give it an https URL")
+		}
+	}
+	a.group.Go(func() { a.webhooks.Run(ctx) })
+}
+
+// closeWebhooks closes the queue.
+func (a *App) closeWebhooks() {
+	if a.webhooks == nil {
+		return
+	}
+	if err := a.webhooks.queue.Close(); err != nil {
+		a.log.Error("deliveries of webhooks not closed", "error", err)
+	}
+}
+
+// stats returns the numbers of the receivers for metrics.
+func (w *webhooks) stats() map[string]telemetry.WebhookStats {
+	all := map[string]telemetry.WebhookStats{}
+	for name, s := range w.Stats() {
+		all[name] = telemetry.WebhookStats(s)
+	}
+	return all
+}
