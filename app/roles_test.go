@@ -12,6 +12,7 @@ import (
 
 	"stint/app/settings"
 	"stint/internal/testkit"
+	"stint/notify"
 	"stint/server/access"
 )
 
@@ -31,6 +32,7 @@ func TestRoles(t *testing.T) {
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte("domain: api\n"), 0o600))
 	config := settings.Default()
 	config.Records, config.AdminAccess, config.Rules = filepath.Join(dir, "records.db"), filepath.Join(dir, "access"), []string{filepath.Join(dir, "rules.yaml")}
+	config.Webhooks = []notify.Receiver{{Name: "shop", File: filepath.Join(dir, "events.jsonl")}}
 	a, err := New(config)
 	testkit.Must(t, err)
 	defer a.Stop(t.Context())
@@ -87,7 +89,7 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
-	if walked < 43 {
+	if walked < 47 {
 		t.Errorf("%d operations", walked)
 	}
 }
