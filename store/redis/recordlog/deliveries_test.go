@@ -155,6 +155,12 @@ func walkRetry(t *queueTest) {
 
 func TestDeliveries(t *testing.T) {
 	t.Run("file", func(t *testing.T) { walkQueue(&queueTest{t, openFile(t)}) })
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel() // mostly servers that find each other
+		cluster := testkit.StartRedisCluster(t, 3)
+		cluster.Timeout(testkit.Steady)
+		walkQueue(&queueTest{t, openDeliveries(t, cluster.URL())})
+	})
 	server := testkit.StartRedis(t)
 	t.Run("redis", func(t *testing.T) { walkQueue(&queueTest{t, openDeliveries(t, server.URL())}) })
 	if keys := server.Do("KEYS", "*"); strings.Contains(keys, "leases") && server.Do("HLEN", "shop:{webhooks}:leases") != "3" {
