@@ -76,7 +76,8 @@ type endpoint struct {
 
 	delivered, failed, givenUp atomic.Uint64
 	status                     atomic.Pointer[ReceiverStatus] // at the last claim
-	logged                     calls
+	failing                    atomic.Bool                    // the last try failed
+	logged, lost               perMinute                      // lines about failed tries, and about events that were given up
 }
 
 // New returns an engine. It reads the secrets and opens the files of lines. The error is an [*Error].
@@ -120,7 +121,7 @@ func (e *Engine) Run(ctx context.Context) {
 
 // collect stores deliveries of the events in the outbox.
 func (e *Engine) collect(ctx context.Context) {
-	var logged calls
+	var logged perMinute
 	for ctx.Err() == nil {
 		n, err := e.collectPage(ctx)
 		if err != nil && ctx.Err() == nil && logged.allow(time.Now()) {
@@ -173,7 +174,7 @@ func (r *endpoint) wakeUp() {
 
 // serve tries the deliveries of a receiver.
 func (e *Engine) serve(ctx context.Context, r *endpoint) {
-	var logged calls
+	var logged perMinute
 	for ctx.Err() == nil {
 		claimed, err := e.options.Queue.Claim(ctx, Claim{r.Name, atOnce, e.options.Lease})
 		switch {
@@ -250,10 +251,13 @@ func (e *Engine) conclude(r *endpoint, d *Delivery, answer webhook.Answer) Then 
 	if answer.Problem == "" {
 		d.State = Delivered
 		r.delivered.Add(1)
-		e.log.Debug("event delivered", about...)
+		if r.failing.Swap(false) {
+			e.log.Info("receiver accepts events again", about...)
+		}
 		return Then{}
 	}
 	r.failed.Add(1)
+	r.failing.Store(true)
 	delay, again := nextDelay(d.Tries, rand.Float64())
 	switch {
 	case answer.Gone:
@@ -264,7 +268,9 @@ func (e *Engine) conclude(r *endpoint, d *Delivery, answer webhook.Answer) Then 
 	case !again || answer.Useless:
 		d.State = Failed
 		r.givenUp.Add(1)
-		e.log.Error("event not delivered: given up", append(about, "error", d.Problem, "hint", "when the receiver works again: stint webhooks retry "+r.Name)...)
+		if r.lost.allow(time.Now()) {
+			e.log.Error("event not delivered: given up", append(about, "error", d.Problem, "hint", "when the receiver works again: stint webhooks retry "+r.Name)...)
+		}
 		return Then{}
 	}
 	then := Then{After: max(delay, answer.Pause), Pause: answer.Pause}
@@ -274,13 +280,13 @@ func (e *Engine) conclude(r *endpoint, d *Delivery, answer webhook.Answer) Then 
 	return then
 }
 
-// calls bounds log lines about something that may happen often to one a minute.
-type calls struct {
+// perMinute bounds log lines about something that may happen often to one a minute.
+type perMinute struct {
 	mu   sync.Mutex
 	next time.Time
 }
 
-func (c *calls) allow(now time.Time) bool {
+func (c *perMinute) allow(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now.Before(c.next) {

@@ -235,6 +235,10 @@ func TestDownForADay(t *testing.T) {
 		if len(tries) != events || len(f.list(t, Delivered)) != events {
 			t.Errorf("%d events were tried and %d delivered, of %d", len(tries), len(f.list(t, Delivered)), events)
 		}
+		f.end()
+		if !strings.Contains(f.log.String(), "receiver accepts events again") {
+			t.Errorf("the log is\n%s", f.log)
+		}
 		if s := f.Stats()["shop"]; s.Delivered != events || s.Failed != uint64(down) || s.GivenUp != 0 || s.Waiting != 0 {
 			t.Errorf("the numbers are %+v, and %d tries failed", s, down)
 		}
@@ -405,6 +409,46 @@ func TestRestart(t *testing.T) {
 		time.Sleep(time.Second)
 		if list := third.list(t, Delivered); len(list) != 0 {
 			t.Errorf("%d deliveries are kept", len(list))
+		}
+	})
+}
+
+// A try that the end of the service cuts does not count.
+func TestCut(t *testing.T) {
+	slow := newReceiver(t)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	slow.answers(func(int, http.ResponseWriter) {
+		close(arrived)
+		<-release
+	})
+	path := filepath.Join(t.TempDir(), "webhooks")
+	f := run(t, path, slow.as(t, "slow"))
+	f.outbox.add(event(1))
+	<-arrived
+	f.end()
+	close(release)
+	file, err := OpenFile(path)
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, file.Close()) }()
+	list, err := file.List(t.Context(), Query{State: Waiting, Limit: 10})
+	if err != nil || len(list.Deliveries) != 1 || list.Deliveries[0].Tries != 0 || list.Deliveries[0].Due.After(time.Now()) {
+		t.Errorf("waiting are %+v, %v", list, err)
+	}
+}
+
+// Without receivers events leave the outbox, which would fill up otherwise.
+func TestNoReceivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := new(outbox)
+		o.add(event(1), event(2))
+		e, err := New(Options{Outbox: o})
+		testkit.Must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		go e.Run(ctx)
+		time.Sleep(time.Second)
+		cancel()
+		if len(o.events) != 0 {
+			t.Errorf("%d events are left", len(o.events))
 		}
 	})
 }
