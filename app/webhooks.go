@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
+	"stint/internal/system"
 	"stint/notify"
+	"stint/rule"
 	"stint/store/redis/connect"
 	"stint/store/redis/recordlog"
 	"stint/telemetry"
@@ -18,7 +22,8 @@ type webhooks struct {
 	queue io.Closer
 }
 
-// openWebhooks opens the queue of deliveries, if there are receivers. It does not connect to Redis.
+// openWebhooks opens the queue of deliveries, if there are receivers. It does not connect to Redis. The engine takes the
+// events of the stores.
 func (a *App) openWebhooks() error {
 	c := &a.config
 	if len(c.Webhooks) == 0 {
@@ -28,7 +33,7 @@ func (a *App) openWebhooks() error {
 	if err != nil {
 		return err
 	}
-	engine, err := notify.New(notify.Options{Receivers: c.Webhooks, Queue: queue, Log: a.log})
+	engine, err := notify.New(notify.Options{Receivers: c.Webhooks, Queue: queue, Outbox: a.stores.Outbox(), Log: a.log})
 	if wrong, ok := errors.AsType[*notify.Error](err); ok {
 		return errors.Join(c.WebhooksError(wrong), closer.Close())
 	}
@@ -73,6 +78,7 @@ func (c closing) Close() error {
 // runWebhooks delivers until ctx is done.
 func (a *App) runWebhooks(ctx context.Context) {
 	if a.webhooks == nil {
+		a.group.Go(func() { system.Every(ctx, dropEvery, func() { a.dropEvents(ctx) }) })
 		return
 	}
 	for _, r := range a.webhooks.Receivers() {
@@ -81,6 +87,34 @@ func (a *App) runWebhooks(ctx context.Context) {
 		}
 	}
 	a.group.Go(func() { a.webhooks.Run(ctx) })
+}
+
+// dropEvery is the time between two times that events without receivers are dropped, and dropMost the most events
+// each time.
+const (
+	dropEvery = 10 * time.Second
+	dropMost  = 10_000
+)
+
+// dropEvents removes the events that no receiver gets, so that the outbox does not fill up and reach no thresholds any
+// more. It asks no store if no rule announces any.
+func (a *App) dropEvents(ctx context.Context) {
+	if !slices.ContainsFunc(a.limiter.Table().Metered(), func(r *rule.Rule) bool { return len(r.Usage.Notify) > 0 }) {
+		return
+	}
+	outbox := a.stores.Outbox()
+	events, err := outbox.Pending(ctx, dropMost)
+	ids := make([]string, len(events))
+	for i := range events {
+		ids[i] = events[i].ID
+	}
+	if err == nil && len(ids) > 0 {
+		err = outbox.Done(ctx, ids)
+		a.log.Warn("events dropped: rules have notify, and there is no receiver", "events", len(ids), "hint", "write webhooks into the config file, or leave notify out")
+	}
+	if err != nil && ctx.Err() == nil {
+		a.log.Error("events of thresholds not read", "error", err)
+	}
 }
 
 // closeWebhooks closes the queue.

@@ -1,13 +1,16 @@
 package app
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"stint/app/settings"
 	"stint/internal/testkit"
@@ -71,5 +74,98 @@ func TestWithoutWebhooks(t *testing.T) {
 	c.Webhooks = []notify.Receiver{{Name: "shop", URL: "https://hooks.example.com/", SecretFile: filepath.Join(t.TempDir(), "none")}}
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "webhooks: receiver shop: secret_file: cannot read") {
 		t.Errorf("without its secret: %v", err)
+	}
+}
+
+// announcing are rules with thresholds: ten requests of a user in a window that ends in February of 2027.
+const announcing = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: 10, per: 366d, notify: [80%, 100%]}\n"
+
+// takes makes n requests of a user.
+func (s *service) takes(user string, n int) {
+	s.t.Helper()
+	for range n {
+		status, _, body := s.do(http.MethodPost, "http", "/v1/check", fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":%q}]}]}`, user))
+		if status != http.StatusOK && status != http.StatusTooManyRequests {
+			s.t.Fatalf("%d, %s", status, body)
+		}
+	}
+}
+
+// Thresholds that users reach arrive at the receiver, each as one event, on one node and on several that share a
+// Redis. A receiver of one threshold gets only that.
+func TestThresholds(t *testing.T) {
+	const users, nodes = 5, 4
+	server := testkit.StartRedis(t)
+	for name, place := range map[string]func(*settings.Config){
+		"state": func(c *settings.Config) { c.State = filepath.Join(t.TempDir(), "counts") },
+		"redis": func(c *settings.Config) { c.Store, c.StoreTimeout = server.URL(), testTimeout },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := filepath.Join(t.TempDir(), "rules.yaml")
+			testkit.Must(t, os.WriteFile(rules, []byte(announcing), 0o600))
+			lines := filepath.Join(t.TempDir(), "events.jsonl")
+			arrived := make(chan string, 1000)
+			shop := shopReceiver(t, arrived)
+			fleet := make([]*service, 1)
+			if name == "redis" {
+				fleet = make([]*service, nodes)
+			}
+			var all sync.WaitGroup
+			for i := range fleet {
+				fleet[i] = start(t, func(c *settings.Config) {
+					place(c)
+					c.Rules, c.Webhooks = []string{rules}, []notify.Receiver{shop, {Name: "full", File: lines, Thresholds: []int{100}}}
+				})
+			}
+			for _, s := range fleet {
+				all.Go(func() {
+					for n := range users {
+						s.takes(fmt.Sprint("u", n), 12)
+					}
+				})
+			}
+			all.Wait()
+			ids := map[string]int{}
+			for range 2 * users {
+				select {
+				case id := <-arrived:
+					ids[id]++
+				case <-time.After(testTimeout):
+					t.Fatalf("%d events arrived: %v", len(ids), ids)
+				}
+			}
+			testkit.Until(t, "the lines are written", func() bool {
+				text, _ := os.ReadFile(lines)
+				return strings.Count(string(text), "\n") == users
+			})
+			text, err := os.ReadFile(lines)
+			testkit.Must(t, err)
+			for n := range users {
+				want := fmt.Sprintf(`"data":{"rule":"api/user","subject":"user=u%d","threshold":100,"used":10,"of":10,`, n)
+				if strings.Count(string(text), want) != 1 {
+					t.Errorf("the lines are\n%s", text)
+				}
+			}
+			testkit.Until(t, "both receivers have all", func() bool {
+				_, _, list := fleet[0].get("admin", "/v1/webhooks")
+				return strings.Contains(list, `"waiting":0,"failed":0,"delivered":10,`) && strings.Contains(list, `"waiting":0,"failed":0,"delivered":5,`)
+			})
+			if len(ids) != 2*users || len(arrived) != 0 {
+				t.Errorf("%d IDs, and %d more: %v", len(ids), len(arrived), ids)
+			}
+		})
+	}
+}
+
+// Without receivers the events are dropped, and the log says so.
+func TestEventsDropped(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	testkit.Must(t, os.WriteFile(rules, []byte(announcing), 0o600))
+	s := start(t, func(c *settings.Config) { c.Rules = []string{rules} })
+	s.takes("u", 10)
+	s.dropEvents(t.Context())
+	s.log.await(t, 0, "events dropped", "events=2")
+	if events, err := s.stores.Outbox().Pending(t.Context(), 10); err != nil || len(events) != 0 {
+		t.Errorf("%v, %v", events, err)
 	}
 }
