@@ -33,7 +33,7 @@ const (
 	page = 100
 
 	// defaultLease is the default of Options.Lease: longer than a try takes.
-	defaultLease = time.Minute
+	defaultLease = 30 * time.Second
 
 	// grace is how long tries in flight may take when the service ends.
 	grace = 3 * time.Second
@@ -52,7 +52,7 @@ type Options struct {
 	Out io.Writer    // standard output; nil: that of the process
 
 	// Lease is how long a delivery belongs to the node that claimed it. After a crash of the node another one
-	// tries it when the lease ends. It must be longer than a try; 0: a minute.
+	// tries it when the lease ends. It must be longer than a try; 0: 30 s.
 	Lease time.Duration
 
 	// Resolver looks up names of receivers; nil for that of the machine.
