@@ -22,6 +22,7 @@ import (
 	"stint/gateway/gatewaytest"
 	"stint/internal/testkit"
 	"stint/internal/text"
+	"stint/notify"
 )
 
 // series are metrics: the values of each label, by the name of the metric.
@@ -129,6 +130,7 @@ func alone(t *testing.T) string {
 		c.Rules = append(c.Rules, write(t, "api.yaml", aloneRules))
 		c.Demo, c.State, c.Records = "demo", filepath.Join(dir, "state"), filepath.Join(dir, "records")
 		c.StateInterval = 10 * time.Millisecond
+		c.Webhooks = []notify.Receiver{{Name: "queue", File: filepath.Join(dir, "events")}}
 		c.HTTPTLS.Cert, c.HTTPTLS.Key = write(t, "cert.pem", string(cert)), write(t, "key.pem", string(key))
 	}, func(s *app.App) {
 		load, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+s.Addr("admin")+"/v1/load/cpu", strings.NewReader(`{"load": 0.5, "ttl": "1m"}`))
