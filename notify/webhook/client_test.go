@@ -151,6 +151,11 @@ func TestPrivateAddresses(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]", "169.254.169.254", "10.1.2.3", "[fe80::1]", "[64:ff9b::a9fe:a9fe]", "[2002:7f00:1::1]", "0.0.0.0", "localhost"} {
 		refuse(t, New(Options{URL: "http://" + host + ":" + port + "/"}), host)
 	}
+	for _, host := range []string{"2130706433", "0x7f.1", "127.1", "0177.0.0.1"} { // some resolvers take these for 127.0.0.1
+		if a := New(Options{URL: "http://" + host + ":" + port + "/"}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t)); a.Problem == "" {
+			t.Errorf("%s: the answer is %+v", host, a)
+		}
+	}
 	for _, address := range []string{"127.0.0.1", "169.254.169.254", "10.255.0.1"} {
 		resolver, _ := lookups(t, address)
 		refuse(t, New(Options{URL: "http://hooks.example.com:" + port + "/", Resolver: resolver}), address)
