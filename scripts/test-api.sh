@@ -33,7 +33,11 @@ print(*(s.getsockname()[1] for s in held))
 EOF
 )
 
-"$work/stint" serve --config examples/stint.yaml --http "127.0.0.1:$http" --admin "127.0.0.1:$admin" \
+# The configuration of the examples, and a receiver of webhooks, which only a config file can have.
+sed "s#\(- \)\(rules\|catalog\)/#\1$root/examples/\2/#" examples/stint.yaml >"$work/stint.yaml"
+printf 'webhooks:\n  - {name: shop, type: lines, file: events.jsonl}\n' >>"$work/stint.yaml"
+
+"$work/stint" serve --config "$work/stint.yaml" --http "127.0.0.1:$http" --admin "127.0.0.1:$admin" \
   --grpc "" --resp "" --trusted-proxies 127.0.0.1 --catalog "" --catalog-db "$work/rules.db" \
   --records "$work/records.db" >"$work/log" 2>&1 &
 pid=$!
