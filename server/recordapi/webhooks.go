@@ -108,6 +108,9 @@ func (h *hooks) receivers(w http.ResponseWriter, r *http.Request) {
 	}
 	var former []receiverAnswer
 	for name, status := range list.Receivers {
+		if status.Waiting+status.Failed+status.Delivered == 0 {
+			continue // a former receiver, of which nothing is kept
+		}
 		one := receiverAnswer{Name: name, Rules: []string{}, Thresholds: []int{}}
 		one.add(status)
 		former = append(former, one)

@@ -2,6 +2,7 @@ package recordapi
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -108,6 +109,24 @@ func TestWebhooks(t *testing.T) {
 	}
 	testkit.Must(t, file.Close())
 	expectHook(t, api, "GET", WebhooksPath, "", 503, `{"error":{"code":"unavailable","message":"the deliveries cannot be read or changed: ...`)
+}
+
+// listing has other receivers than the config file.
+type listing struct {
+	Webhooks
+	list notify.List
+}
+
+// List implements Webhooks.
+func (l listing) List(context.Context, notify.Query) (notify.List, error) { return l.list, nil }
+
+// A former receiver is shown while something of it is kept.
+func TestFormerReceivers(t *testing.T) {
+	engine, err := notify.New(notify.Options{})
+	testkit.Must(t, err)
+	api := NewWebhooks(listing{engine, notify.List{Receivers: map[string]notify.ReceiverStatus{"b": {Failed: 1}, "a": {Waiting: 2}, "empty": {}}}}, slog.New(slog.DiscardHandler))
+	const one = `{"name":%q,"to":"","rules":[],"thresholds":[],"configured":false,"waiting":%d,"failed":%d,"delivered":0,"disabled":null,"paused":null}`
+	expectHook(t, api, "GET", WebhooksPath, "", 200, `{"receivers":[`+fmt.Sprintf(one, "a", 2, 0)+","+fmt.Sprintf(one, "b", 0, 1)+`]}`)
 }
 
 // A receiver that refuses is told in the answer of a test.
