@@ -14,6 +14,11 @@ const (
 	// save little, and no longer fit into the fastest memory of a processor.
 	mostBatch = 64
 
+	// maxBatchKey is the most bytes of a key in a batch, and maxDigits how many digits that number has. Keys
+	// are copied, so long ones would take much memory.
+	maxBatchKey = 999
+	maxDigits   = 3
+
 	// maxShape is the most bytes of a command around its key for which it is compared with the next
 	// one.
 	maxShape = 128
@@ -62,7 +67,7 @@ func appendLine(dst []byte, kind byte, n int) []byte {
 // later adds a CL.THROTTLE to the batch. It reports whether that was possible: errors, and a command that
 // nothing follows, are answered at once.
 func (c *conn) later(args [][]byte) bool {
-	if !c.server.batches || c.batch == nil && !c.in.more() {
+	if !c.server.batches || c.batch == nil && !c.in.more() || len(args) < 2 || len(args[1]) > maxBatchKey {
 		return false
 	}
 	ask, fault := c.server.parse(args)
@@ -106,9 +111,8 @@ func (r *reader) like(head, tail []byte) (arg []byte, ok bool) {
 	if r.first != 0 || !bytes.HasPrefix(rest, head) {
 		return nil, false
 	}
-	const most = 4 // digits of the length of the key
 	from, n := len(head)+1, 0
-	for from < len(rest) && from <= len(head)+most && '0' <= rest[from] && rest[from] <= '9' {
+	for from < len(rest) && from <= len(head)+maxDigits && '0' <= rest[from] && rest[from] <= '9' {
 		n = 10*n + int(rest[from]-'0')
 		from++
 	}

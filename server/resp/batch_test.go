@@ -109,7 +109,8 @@ func TestLike(t *testing.T) {
 	}{
 		{head + "$2\r\nab\r\n" + tail, "ab", true},
 		{head + "$2\r\nab\r\n" + tail + "more", "ab", true},
-		{head + fmt.Sprintf("$1234\r\n%01234d\r\n", 0) + tail, fmt.Sprintf("%01234d", 0), true},
+		{head + fmt.Sprintf("$999\r\n%0999d\r\n", 0) + tail, fmt.Sprintf("%0999d", 0), true},
+		{head + fmt.Sprintf("$1000\r\n%01000d\r\n", 0) + tail, "", false},
 		{head + "$2\r\n\r\n\r\n" + tail, "\r\n", true},
 		{head + "$0\r\n\r\n" + tail, "", false},
 		{head + "$02\r\nab\r\n" + tail, "", false},
