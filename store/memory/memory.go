@@ -186,10 +186,16 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
+	c.SizeResults()
+	if len(c.Takes) == 1 && isQuick(&c.Takes[0]) { // nearly always
+		t := &c.Takes[0]
+		if s.quick(s.fingerprint(t.Limit.Algorithm(), t.Key), t.Limit, uint64(t.Cost), s.now(c.At), &c.Results[0]) {
+			return nil
+		}
+	}
 	if err := transaction.CheckApart(c); err != nil {
 		return err
 	}
-	c.SizeResults()
 	joined := 0
 	for i := range c.Takes {
 		if !c.Takes[i].Independent {
@@ -232,18 +238,22 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 			now = 0
 			continue
 		}
-		quick := isQuick(t)
+		quick, fp := isQuick(t), uint64(0)
 		if quick && now == 0 {
 			now = s.now(c.At)
 		}
-		if quick && g != nil && joined < 2 {
-			fp := s.nextFingerprint(g, c, i)
-			if n := g.same(c, i); n > 1 && s.quickRun(fp, c.Takes[i:i+n], c.Results[i:i+n], now) {
+		switch {
+		case !quick:
+		case g == nil:
+			fp = s.fingerprint(t.Limit.Algorithm(), t.Key)
+		default:
+			fp = s.nextFingerprint(g, c, i)
+			if n := g.same(c, i); n > 1 && joined < 2 && s.quickRun(fp, c.Takes[i:i+n], c.Results[i:i+n], now) {
 				i += n - 1
 				continue
 			}
 		}
-		if !quick || !s.quick(s.nextFingerprint(g, c, i), t.Limit, uint64(t.Cost), now, &c.Results[i]) {
+		if !quick || !s.quick(fp, t.Limit, uint64(t.Cost), now, &c.Results[i]) {
 			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t), take: metered(t)}, &c.Results[i])
 			now = 0
 		}
@@ -265,14 +275,14 @@ type group struct {
 	fingerprints [32]uint64
 }
 
-// nextFingerprint returns the fingerprint of take number i of a call. Unless g is nil it first loads the slots of
-// the takes that follow, all at the same time: one after another each would wait for the memory.
+// nextFingerprint returns the fingerprint of take number i of a call. It first loads the slots of the takes that
+// follow, all at the same time: one after another each would wait for the memory.
 func (s *Store) nextFingerprint(g *group, c *stint.Call, i int) uint64 {
 	t := &c.Takes[i]
-	if g != nil && i-g.first < g.n {
+	if i-g.first < g.n {
 		return g.fingerprints[i-g.first]
 	}
-	if g == nil || len(c.Takes)-i < fewTakes {
+	if len(c.Takes)-i < fewTakes {
 		return s.fingerprint(t.Limit.Algorithm(), t.Key)
 	}
 	g.first, g.n = i, min(len(c.Takes)-i, len(g.fingerprints))
