@@ -64,7 +64,7 @@ func (it *item) decode(name string, limit *stint.Limit) error {
 
 // read reads the item of a query's key.
 func (s *Store) read(ctx context.Context, name string, q *query) (*item, error) {
-	replies, err := s.client.Do(ctx, place(q.key), meta.Get(name))
+	replies, err := s.client.Do(ctx, place(name), meta.Get(name))
 	if err != nil {
 		return nil, explain("decide", err, false)
 	}
@@ -120,7 +120,7 @@ func (s *Store) change(ctx context.Context, q *query) (stint.Decision, error) {
 		return stint.Decision{}, errNotSent(err)
 	}
 	name := s.keyName(q.limit.Algorithm(), "", q.key)
-	w := &waiter{query: q, ctx: ctx, done: make(chan struct{})}
+	w := &waiter{query: q.kept(), ctx: ctx, done: make(chan struct{})}
 	s.mu.Lock()
 	k := s.queues[name]
 	if k == nil {
@@ -148,6 +148,15 @@ func (s *Store) change(ctx context.Context, q *query) (stint.Decision, error) {
 	w.gone = true
 	k.waiting = slices.DeleteFunc(k.waiting, func(o *waiter) bool { return o == w })
 	return stint.Decision{}, explain("decide", ctx.Err(), false)
+}
+
+// kept returns a copy that may be used after the call has returned: without what belongs to the caller.
+func (q *query) kept() *query {
+	k := *q
+	if k.key = ""; q.undo != nil {
+		k.undo = new(*q.undo)
+	}
+	return &k
 }
 
 // maxMerged is how many calls are decided on one state at most.
@@ -284,7 +293,7 @@ func (s *Store) decideOnce(ctx context.Context, name string, group []*waiter, kn
 	if next.text == nil {
 		write = meta.Delete(name, known.cas)
 	}
-	replies, err := s.client.Do(ctx, place(group[0].key), write)
+	replies, err := s.client.Do(ctx, place(name), write)
 	if err != nil {
 		if !errors.Is(err, meta.ErrLost) {
 			s.mark(group, false)

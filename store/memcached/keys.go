@@ -42,7 +42,7 @@ func (s *Store) counterName(q *query, size, number int64) string {
 }
 
 // place returns a number for the connection of a key: the same for all its counters.
-func place(key stint.Key) uint64 {
+func place[K ~string](key K) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(key) {
 		h = (h ^ uint64(key[i])) * 0x100000001b3
