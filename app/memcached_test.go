@@ -221,7 +221,7 @@ func TestMemcachedEvicts(t *testing.T) {
 	t.Parallel()
 	server := testkit.StartEvictingMemcached(t, "-m", "2")
 	s := onMemcached(t, policies, server.URL(), patient)
-	s.log.await(t, 0, "level=WARN", "the store may forget limits", "-M")
+	s.log.await(t, 0, "level=WARN", "the store may forget limits", server.Addr, "-M")
 	s.decided("login")
 	began := time.Now()
 	testkit.Until(t, "the service has seen the server", func() bool { return time.Since(began) > 1100*time.Millisecond })

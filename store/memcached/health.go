@@ -131,7 +131,7 @@ func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
 		return nil, err
 	}
 	return []Warning{{
-		Problem: fmt.Sprintf("memcached evicts keys when its %s bytes are full, and who was over a limit starts anew", settings["maxbytes"]),
+		Problem: fmt.Sprintf("%s evicts keys when its %s bytes are full, and who was over a limit starts anew", s.address, settings["maxbytes"]),
 		Hint:    "start memcached with -M, give limits a server of their own, and watch its bytes and evictions",
 	}}, nil
 }

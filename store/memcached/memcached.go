@@ -83,6 +83,7 @@ type Options struct {
 // connection was lost.
 type Store struct {
 	namespace string
+	address   string // of the server
 	clock     func() time.Time
 	client    *meta.Client
 	onlyItems bool // no limit is counted; for tests

@@ -108,7 +108,7 @@ func Open(url string, options Options) (*Store, error) {
 	if client.Connections = options.Connections; options.Clock == nil {
 		options.Clock = time.Now
 	}
-	return &Store{namespace: options.Namespace, clock: options.Clock, client: meta.New(client), queues: map[string]*queue{}}, nil
+	return &Store{namespace: options.Namespace, address: client.Address, clock: options.Clock, client: meta.New(client), queues: map[string]*queue{}}, nil
 }
 
 // CheckNamespace returns an error if name is not allowed as a namespace.
