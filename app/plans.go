@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"stint/records"
@@ -39,6 +40,12 @@ func (a *App) preparePlans(all []records.Plan) (commit func(), err error) {
 		a.plans.sources.Store(&sources)
 		_ = a.reload("plans changed", true) // an error is logged; the files have changed since
 	}, nil
+}
+
+// knowsPlan reports whether the rules in force have a plan.
+func (a *App) knowsPlan(name string) bool {
+	plans, _ := a.limiter.Table().Plans()
+	return slices.ContainsFunc(plans, func(p rule.Plan) bool { return p.Name == name })
 }
 
 // addPlans returns the rules of the start with the plans of the records. If they do not fit, the rules of

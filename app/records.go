@@ -60,7 +60,7 @@ func (a *App) openRecords() error {
 
 // recordOptions returns the options of the API of records.
 func (a *App) recordOptions() recordapi.Options {
-	return recordapi.Options{Log: a.log, Override: a.limiter.CheckOverride, SupportFor: a.config.SupportFor}
+	return recordapi.Options{Log: a.log, Override: a.limiter.CheckOverride, Plan: a.knowsPlan, SupportFor: a.config.SupportFor}
 }
 
 // ruleOptions returns the options of /v1/rules.

@@ -23,6 +23,7 @@ type api struct {
 	file       *records.File
 	log        *slog.Logger
 	override   CheckOverride
+	plan       func(name string) bool
 	supportFor time.Duration
 }
 
@@ -32,6 +33,9 @@ type Options struct {
 
 	// Override checks each override that is put. An import warns of those that it refuses. It may be nil.
 	Override CheckOverride
+
+	// Plan reports whether there is a plan of a name; nil: it is not known.
+	Plan func(name string) bool
 
 	// SupportFor is how long overrides may last that the role support makes and changes; 0 for no bound.
 	SupportFor time.Duration
@@ -52,7 +56,7 @@ func New(f *records.File, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &api{file: f, log: o.Log, override: o.Override, supportFor: o.SupportFor}
+	return &api{file: f, log: o.Log, override: o.Override, plan: o.Plan, supportFor: o.SupportFor}
 }
 
 // collection is a kind of records on its path.

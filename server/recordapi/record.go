@@ -265,8 +265,12 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, c collection, name str
 }
 
 // checkOverride refuses an override whose rule cannot have its numbers. It returns a warning where no
-// rule has the name: the rule may be on other nodes only, or may come later.
+// rule has the name: the rule may be on other nodes only, or may come later. So it does for a subject whose
+// plan is unknown.
 func (a *api) checkOverride(put records.Record) (warning string, f *jsonbody.Fault) {
+	if s, is := put.(records.Subject); is && s.Plan != "" && a.plan != nil && !a.plan(s.Plan) {
+		return "no plan is named " + text.Quote(s.Plan) + " on this node; until there is one, the subject is denied where a rule asks for a plan", nil
+	}
 	o, is := put.(records.Override)
 	if !is || a.override == nil {
 		return "", nil

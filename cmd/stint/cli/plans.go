@@ -170,8 +170,13 @@ func runPlanGive(ctx context.Context, s Streams, args []string) error {
 	if text, err = c.change(ctx, http.MethodPut, path, body, o.why); err != nil {
 		return err
 	}
-	var r view.Record
-	return c.show(s.Out, text, &r, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: %s\n", r.Subject, r.PlanWords())
-	})
+	var r struct {
+		view.Record
+		Warning string
+	}
+	err = c.show(s.Out, text, &r, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", r.Subject, r.PlanWords()) })
+	if r.Warning != "" {
+		fmt.Fprintln(s.Err, "warning: "+r.Warning)
+	}
+	return err
 }
