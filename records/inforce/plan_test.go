@@ -78,5 +78,5 @@ func TestPlanAllocatesNothing(t *testing.T) {
 
 // recordsOf returns the records of a file for a limiter.
 func recordsOf(t testing.TB, file *records.File) *inforce.Records {
-	return inforce.New(file, inforce.Options{OnError: func(err error) { t.Error(err) }})
+	return inforce.NewRecords(file, inforce.RecordsOptions{OnError: func(err error) { t.Error(err) }})
 }
