@@ -12,23 +12,21 @@ local function lent_units(loans, now, epoch, lost)
   if not called or epoch and string.find(loans, epoch, 2, true) ~= 2 then
     return nil
   end
-  local sum, first, left = 0, nil, start
+  local sum, first = 0, nil
   local lent, at, rest = string.match(loans, '^ %d+ %d+ (%d+) %d+ (%d+)()', start)
   while lent do
     at = at + (lent == '0' and 500000 or 2500000)
     if at > now + 7500000 or at <= now and lent ~= '0' then
       return nil
     elseif at > now then
-      sum, first = sum + lent, first or at
-    elseif not first then
-      left = rest
+      sum, first, start = sum + lent, first or at, rest
+    else
+      loans = string.sub(loans, 1, start - 1) .. string.sub(loans, rest)
     end
-    lent, at, rest = string.match(loans, '^ %d+ %d+ (%d+) %d+ (%d+)()', rest)
+    lent, at, rest = string.match(loans, '^ %d+ %d+ (%d+) %d+ (%d+)()', start)
   end
   if not first and not lost and tonumber(called) <= now then
     loans = ''
-  elseif left > start then
-    loans = string.sub(loans, 1, start - 1) .. string.sub(loans, left)
   end
   return sum, sum > 0 and first or math.huge, loans
 end
