@@ -68,7 +68,8 @@ func (l *Limit) writeOff(st *State, now Instant) {
 		over = Instant(l.windowEnd(st.T))
 	}
 	st.lending.list = slices.DeleteFunc(st.lending.list, func(o loan) bool {
-		return o.over(now) || over > 0 && (o.at < over || o.lent > 0)
+		unlisted := o.lent == 0 && o.at.Add(active) <= now // its node does not count as one of those that ask
+		return o.until() <= now || unlisted || over > 0 && (o.at < over || o.lent > 0)
 	})
 }
 

@@ -156,7 +156,7 @@ func TestLendModel(t *testing.T) {
 					t.Fatalf("seed %d step %d: %+v %+v, the model grants %d and %v", seed, step, d, a, grant, passed)
 				}
 			}
-			if units, _ := st.Lent(stint.Instant(now)); d.Remaining != m.whole() || units != m.lent() {
+			if units := st.Lent(stint.Instant(now)); d.Remaining != m.whole() || units != m.lent() {
 				t.Fatalf("seed %d step %d: %+v and %d lent, the model has %d and %d", seed, step, d, units, m.whole(), m.lent())
 			}
 		}
@@ -373,31 +373,6 @@ func TestReportAcrossEpochs(t *testing.T) {
 			case !kept && (a.Held != 0 || left != 0):
 				t.Errorf("used up: %+v and %d remain, want nothing", a, left)
 			}
-		}
-	}
-}
-
-// Epochs begin when the store is new, forgets, or is another one.
-func TestEpochNext(t *testing.T) {
-	old, lost := stint.Epoch{Began: 100}, stint.Epoch{Began: 100, Lost: true}
-	for _, step := range []struct {
-		name  string
-		e     stint.Epoch
-		same  bool
-		known stint.Instant
-		want  stint.Epoch
-	}{
-		{"nobody knows one", stint.Epoch{}, true, 0, stint.Epoch{Began: 200}},
-		{"somebody knows one", stint.Epoch{}, true, 100, stint.Epoch{Began: 200, Lost: true}},
-		{"the same", old, true, 100, old},
-		{"a new node", old, true, 0, old},
-		{"another server", old, false, 0, stint.Epoch{Began: 200, Lost: true}},
-		{"began anew before an old node came", old, true, 50, stint.Epoch{Began: 200, Lost: true}},
-		{"an old node comes after the loss", lost, true, 50, lost},
-		{"the store went back", lost, true, 150, stint.Epoch{Began: 200, Lost: true}},
-	} {
-		if got := step.e.Next(200, step.same, step.known); got != step.want {
-			t.Errorf("%s: %+v, want %+v", step.name, got, step.want)
 		}
 	}
 }

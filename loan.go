@@ -93,18 +93,6 @@ type Epoch struct {
 	Lost bool
 }
 
-// Next returns the epoch for an answer at now: e itself, or a lost one that begins now. same means
-// that the server is the one that wrote e; known is the epoch that the asker remembers, 0 for none.
-func (e Epoch) Next(now Instant, same bool, known Instant) Epoch {
-	switch {
-	case e.Began == 0:
-		return Epoch{now, known != 0}
-	case !same, known > e.Began, known != 0 && known != e.Began && !e.Lost:
-		return Epoch{max(now, e.Began+1), true}
-	}
-	return e
-}
-
 // loan is what a node was lent.
 type loan struct {
 	node, seq uint64
@@ -115,12 +103,6 @@ type loan struct {
 
 // until returns when a loan is written off.
 func (o *loan) until() Instant { return o.at.Add(lifeOfLoan) }
-
-// over reports whether a loan is in the list no longer: it was written off, or nothing of it is
-// unspent, and its node does not count as one of those that ask.
-func (o *loan) over(now Instant) bool {
-	return o.until() <= now || o.lent == 0 && o.at.Add(active) <= now
-}
 
 // loans are all loans of a key. Those of node 0 were made in an epoch that was lost.
 type loans struct {
@@ -220,19 +202,17 @@ func (st *State) Size() int {
 	return n
 }
 
-// Lent returns how many units are lent to nodes at now and not known to be spent, and to
-// how many nodes, for people who look.
-func (st *State) Lent(now Instant) (units int64, nodes int) {
-	if st.lending == nil {
-		return 0, 0
-	}
-	for i := range st.lending.list {
-		if l := &st.lending.list[i]; l.lent > 0 && l.until() > now {
-			units += l.lent
-			nodes++
+// Lent returns how many units are lent to nodes at now and not known to be spent, for people who
+// look.
+func (st *State) Lent(now Instant) (units int64) {
+	if st.lending != nil {
+		for _, o := range st.lending.list {
+			if o.until() > now {
+				units += o.lent
+			}
 		}
 	}
-	return units, nodes
+	return units
 }
 
 // Lent is what one node was lent of a key and may not have spent.

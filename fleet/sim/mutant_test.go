@@ -162,9 +162,9 @@ func again(ledger sim.Ledger, changed *int) sim.Ledger {
 			last[by] = asked
 		}
 		free := limit.Test(st, now, 0).Remaining
-		lent, _ := st.Lent(now)
+		lent := st.Lent(now)
 		d := ledger(limit, st, now, cost, a, e)
-		after, _ := st.Lent(now)
+		after := st.Lent(now)
 		if old && (after > lent || limit.Test(st, now, 0).Remaining != free) {
 			*changed++
 		}

@@ -123,7 +123,7 @@ func (s *store) updateEpoch(l *message, a *stint.Loan, at stint.Instant) {
 	if known == 0 {
 		known = l.known
 	}
-	if next := s.epoch.Next(at, s.server == s.runs, known); next != s.epoch {
+	if next := nextEpoch(s.epoch, at, s.server == s.runs, known); next != s.epoch {
 		s.epoch, s.server = next, s.runs
 		if !next.Lost {
 			s.newEpochs++
@@ -162,7 +162,7 @@ func (s *store) remember(now time.Duration, key stint.Key, st *stint.State) {
 // flush empties the store. It returns 1 if units were lent, for counting.
 func (s *store) flush(now time.Duration) (lent int) {
 	for _, st := range s.states {
-		if units, _ := st.Lent(began.Add(now + s.ahead)); units > 0 {
+		if units := st.Lent(began.Add(now + s.ahead)); units > 0 {
 			lent = 1
 		}
 	}

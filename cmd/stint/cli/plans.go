@@ -17,9 +17,9 @@ import (
 
 func plansCommand() Command {
 	return group("plans", "make, list and delete plans, and give them to clients",
-		`Makes plans that are records, beside those in rule files, which are read-only. FILE has the limits of the
-plan by their names, as below plans: NAME: in a rule file; - is standard input. A change is in force at
-once, and clients keep what they used.
+		`Makes plans that are records, beside those in rule files, which are read-only. FILE has the
+limits of the plan by their names, as below plans: NAME: in a rule file; - is standard input.
+A change is in force at once, and clients keep what they used.
 
   stint plans list
   stint plans put gold gold.yaml
