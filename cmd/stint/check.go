@@ -52,7 +52,7 @@ func checkCommand() cli.Command {
 		Summary: "check rule files and run their tests",
 		Text:    checkText,
 		Run:     check,
-		Flags:   func() string { return checkFlags(new(checkOptions)).FlagUsagesWrapped(cli.HelpWidth) },
+		Flags:   func() []cli.FlagGroup { return cli.OneGroup(checkFlags(new(checkOptions))) },
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint/cmd/stint/cli"
+	"stint/cmd/stint/manual"
 )
 
 // help explains the command in args, or lists all commands.
@@ -30,12 +31,15 @@ func printHelp(w io.Writer) {
 		fmt.Fprintf(w, column, strings.TrimSpace("stint "+c.Name+" "+c.Args), c.Summary)
 	}
 	fmt.Fprintf(w, column, "stint help COMMAND", "explain a command and its flags")
-	fmt.Fprint(w, "\nExit status: 0 success, 1 an error or a fault was found, 2 wrong usage,\n99 a threshold was met (--fail-if, --fail-on) or a limit exceeded (bench load), 130 interrupted.\n")
+	fmt.Fprint(w, "\nExit status:\n")
+	for _, s := range exitStatuses {
+		fmt.Fprintf(w, "  %3d  %s\n", s.Code, s.Meaning)
+	}
 }
 
 func printCommandHelp(w io.Writer, c cli.Command) {
 	fmt.Fprintf(w, "Usage: %s\n\n%s\n", strings.TrimSpace("stint "+c.Name+" "+c.Args), c.Text)
 	if c.Flags != nil {
-		fmt.Fprintf(w, "\nFlags:\n%s", c.Flags())
+		fmt.Fprintf(w, "\nFlags:\n%s", manual.Usages(c))
 	}
 }

@@ -8,6 +8,7 @@
 //	stint inspect   show how much a key has used
 //	stint why       explain what a client would get, and what would change it
 //	stint top       show live which rules deny, and whom
+//	stint usage     show who used how much, by periods
 //	stint advise    show what is wrong with the rules, and what mends it
 //	stint reset     reset the counts of a key
 //	stint limits    show the current limits
@@ -18,20 +19,22 @@
 //	stint override  give a client other numbers for a rule
 //	stint overrides list the overrides
 //	stint keys      make, list and revoke API keys of clients
+//	stint plans     make, list and delete plans, and give them to clients
 //	stint audit     show and verify who changed what
 //	stint records   import, export and erase records
 //	stint webhooks  list, retry and test what receivers of events get
 //	stint token     make a token for the admin API
+//	stint completion
+//	                print the completion of a shell
+//	stint man       write the manual pages
 //	stint version   print the version
 //	stint help      explain a command
 //
 // Run as ratelimit and without arguments, it is stint serve --envoy-env, so that its image can
 // replace that of envoyproxy/ratelimit.
 //
-// Its exit status is 0 after success, 1 if an input was refused or could not be used, 2 after wrong
-// usage, 99 if a threshold (--fail-if, --fail-on) was met or a limit of bench load was exceeded, and 130 after an interrupt; serve then
-// ends with 0. Each error is one line with the place and the problem, followed by a line that
-// begins with "hint:" and proposes what to do.
+// docs/service.md lists its exit statuses. Each error is one line with the place and the problem,
+// followed by a line that begins with "hint:" and proposes what to do.
 package main
 
 import (
@@ -43,6 +46,7 @@ import (
 
 	"stint/cmd/stint/bench"
 	"stint/cmd/stint/cli"
+	"stint/cmd/stint/manual"
 	"stint/internal/strictyaml"
 )
 
@@ -54,6 +58,15 @@ const (
 	exitThreshold   = 99
 	exitInterrupted = 130
 )
+
+// exitStatuses are the exit statuses as help, the manual pages and docs/service.md list them.
+var exitStatuses = []manual.Status{
+	{Code: exitOK, Meaning: "success; also after SIGINT or SIGTERM ended serve"},
+	{Code: exitRefused, Meaning: "an input was refused or could not be used, or a fault was found"},
+	{Code: exitUsage, Meaning: "wrong flags or arguments"},
+	{Code: exitThreshold, Meaning: "a threshold was met (--fail-if, --fail-on), or bench load saw a limit exceeded"},
+	{Code: exitInterrupted, Meaning: "interrupted by SIGINT"},
+}
 
 func main() {
 	s := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
@@ -91,7 +104,7 @@ func arguments(args []string) []string {
 // commands returns the commands in the order in which help lists them.
 func commands() []cli.Command {
 	all := []cli.Command{serveCommand(), checkCommand(), replayCommand(), planCommand(), bench.Command()}
-	return append(append(all, cli.AdminCommands()...), tokenCommand(), versionCommand())
+	return append(append(all, cli.AdminCommands()...), tokenCommand(), completionCommand(), manCommand(), versionCommand())
 }
 
 // run runs the command and returns the exit status.

@@ -34,7 +34,7 @@ func planCommand() cli.Command {
 		Summary: "show whom a change of rules would newly deny or free",
 		Text:    planText,
 		Run:     runPlan,
-		Flags:   func() string { return new(planOptions).flagSet().FlagUsagesWrapped(cli.HelpWidth) },
+		Flags:   func() []cli.FlagGroup { return cli.OneGroup(new(planOptions).flagSet()) },
 	}
 }
 

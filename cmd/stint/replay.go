@@ -45,7 +45,7 @@ func replayCommand() cli.Command {
 		Summary: "show what a limit would have done to an access log",
 		Text:    replayText,
 		Run:     runReplay,
-		Flags:   func() string { return new(replayOptions).flagSet().FlagUsagesWrapped(cli.HelpWidth) },
+		Flags:   func() []cli.FlagGroup { return cli.OneGroup(new(replayOptions).flagSet()) },
 	}
 }
 

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -30,7 +28,7 @@ func serveCommand() cli.Command {
 		Summary: "run the service",
 		Text:    serveText,
 		Run:     serve,
-		Flags:   serveUsages,
+		Flags:   serveGroups,
 	}
 }
 
@@ -47,24 +45,24 @@ func serveFlags(given *[]settings.Given) *pflag.FlagSet {
 	return flags
 }
 
-// serveUsages returns the help of the flags of serve, in groups.
-func serveUsages() string {
+// serveGroups returns the flags of serve in groups.
+func serveGroups() []cli.FlagGroup {
 	all := serveFlags(new([]settings.Given))
-	var b strings.Builder
-	show := func(title string, names ...string) {
+	var groups []cli.FlagGroup
+	add := func(title string, names ...string) {
 		some := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 		some.SortFlags = false
 		for _, name := range names {
 			some.AddFlag(all.Lookup(name))
 		}
-		fmt.Fprintf(&b, "\n%s\n%s", title, some.FlagUsagesWrapped(cli.HelpWidth))
+		groups = append(groups, cli.FlagGroup{Title: title, Flags: some})
 	}
-	show("Settings from a file", "config")
+	add("Settings from a file", "config")
 	config := settings.Default()
 	for _, g := range config.Groups() {
-		show(g.Title, g.Names...)
+		add(g.Title, g.Names...)
 	}
-	return b.String()
+	return groups
 }
 
 // addSetting adds the flag of a setting. Its value is appended to given.

@@ -13,7 +13,7 @@ import (
 func tokenCommand() cli.Command {
 	return cli.Command{
 		Name: "token", Args: "[flags] NAME", Summary: "make a token for the admin API", Run: runToken,
-		Flags: func() string { return tokenFlags(new(string)).FlagUsagesWrapped(cli.HelpWidth) },
+		Flags: func() []cli.FlagGroup { return cli.OneGroup(tokenFlags(new(string))) },
 		Text: `Prints a new token for NAME, and the line to add to the file of serve --admin-access. That file has
 only the hash, so nobody can read the token there: it is shown once. It calls no service.
 

@@ -124,6 +124,11 @@ var layers = []layer{
 		"a command over the admin API asks a service; alone it can only verify a file of records",
 	},
 	{
+		[]string{"cmd/stint/manual"},
+		[]string{"cmd/stint/cli"},
+		"what a terminal knows of commands follows from their table",
+	},
+	{
 		[]string{"loadtest"},
 		[]string{".", "internal/..."},
 		"a load is sent and judged without knowing what answers",

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"stint/cmd/stint/cli"
 	"stint/internal/strictyaml"
 )
@@ -48,29 +50,26 @@ where it was sent and answered inside the time. Only services on this machine ar
 var verbs = []struct {
 	name  string
 	run   func(ctx context.Context, s cli.Streams, args []string) error
-	flags func() string
+	flags func() *pflag.FlagSet
 }{
-	{"decide", runDecide, func() string { return new(decideOptions).flagSet().FlagUsagesWrapped(cli.HelpWidth) }},
-	{"load", runLoad, func() string { return new(loadOptions).flagSet().FlagUsagesWrapped(cli.HelpWidth) }},
+	{"decide", runDecide, func() *pflag.FlagSet { return new(decideOptions).flagSet() }},
+	{"load", runLoad, func() *pflag.FlagSet { return new(loadOptions).flagSet() }},
 }
 
 // Command returns stint bench.
 func Command() cli.Command {
 	return cli.Command{
 		Name: "bench", Args: "decide|load [flags]", Summary: "measure decisions, or put load on a service",
-		Text: helpText, Run: run, Flags: flagsText,
+		Text: helpText, Run: run, Words: []string{"decide", "load"}, Flags: flagGroups,
 	}
 }
 
-func flagsText() string {
-	var b strings.Builder
-	for i, v := range verbs {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "  of %s:\n%s", v.name, v.flags())
+func flagGroups() []cli.FlagGroup {
+	var groups []cli.FlagGroup
+	for _, v := range verbs {
+		groups = append(groups, cli.FlagGroup{Title: "  of " + v.name + ":", Verb: v.name, Flags: v.flags()})
 	}
-	return b.String()
+	return groups
 }
 
 func run(ctx context.Context, s cli.Streams, args []string) error {

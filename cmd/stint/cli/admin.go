@@ -44,23 +44,23 @@ func AdminCommands() []Command { return append(limitCommands(), recordCommands()
 func limitCommands() []Command {
 	return []Command{
 		{
-			Name: "inspect", Args: "[flags] KEY=VALUE...", Summary: "show how much a key has used", Run: runInspect, Flags: keyFlagsText("inspect"),
+			Name: "inspect", Args: "[flags] KEY=VALUE...", Summary: "show how much a key has used", Run: runInspect, Flags: keyFlags("inspect"),
 			Text: "Shows the limits that apply to a descriptor and how much of each its key has used.\nIt charges nothing.\n" +
 				keyText + "  stint inspect --domain api user=42\n" + adminTextFor(access.Read),
 		},
 		{
-			Name: "reset", Args: "[flags] KEY=VALUE...", Summary: "reset the counts of a key", Run: runReset, Flags: keyFlagsText("reset"),
+			Name: "reset", Args: "[flags] KEY=VALUE...", Summary: "reset the counts of a key", Run: runReset, Flags: keyFlags("reset"),
 			Text: "Resets the counts of a descriptor's key, in all limits that apply to it.\n" +
 				keyText + "  stint reset --domain api user=42\n" + adminTextFor(access.Support),
 		},
 		whyCommand(), topCommand(), usageCommand(),
 		adviseCommand(),
 		{
-			Name: "limits", Args: "[flags]", Summary: "show the current limits", Run: runLimits, Flags: adminFlagsText("limits"),
+			Name: "limits", Args: "[flags]", Summary: "show the current limits", Run: runLimits, Flags: adminFlags("limits"),
 			Text: "Shows the current limits of a service, by domain.\n" + adminTextFor(access.Read),
 		},
 		{
-			Name: "health", Args: "[flags]", Summary: "report whether a service is ready", Run: runHealth, Flags: adminFlagsText("health"),
+			Name: "health", Args: "[flags]", Summary: "report whether a service is ready", Run: runHealth, Flags: adminFlags("health"),
 			Text: "Reports whether a service accepts calls, its rules and its store.\nThe exit status is 1 if it does not.\n" + adminTextFor(access.Read),
 		},
 	}
@@ -121,12 +121,12 @@ func (c *adminCall) keyFlags(name string) *pflag.FlagSet {
 	return flags
 }
 
-func adminFlagsText(name string) func() string {
-	return func() string { return new(adminCall).flagSet(name).FlagUsagesWrapped(HelpWidth) }
+func adminFlags(name string) func() []FlagGroup {
+	return func() []FlagGroup { return OneGroup(new(adminCall).flagSet(name)) }
 }
 
-func keyFlagsText(name string) func() string {
-	return func() string { return new(adminCall).keyFlags(name).FlagUsagesWrapped(HelpWidth) }
+func keyFlags(name string) func() []FlagGroup {
+	return func() []FlagGroup { return OneGroup(new(adminCall).keyFlags(name)) }
 }
 
 // maxAnswer is the most bytes read from a response body.

@@ -25,8 +25,8 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(c.Text, "\n  stint "+c.Name) && c.Name != "limits" && c.Name != "health" {
 			t.Errorf("%s: the help has no example: %s", c.Name, c.Text)
 		}
-		if !strings.Contains(c.Flags(), "--admin-token-file") {
-			t.Errorf("%s: the help has not all flags: %s", c.Name, c.Flags())
+		if groups := c.Flags(); groups[len(groups)-1].Flags.Lookup("admin-token-file") == nil {
+			t.Errorf("%s: the help has not all flags", c.Name)
 		}
 	}
 }

@@ -22,7 +22,7 @@ It shows nothing about rules that work, nor before there are 50 keys, 1,000 requ
 
 func adviseCommand() Command {
 	return Command{
-		Name: "advise", Args: "[flags]", Summary: "show what is wrong with the rules, and what mends it", Run: runAdvise, Flags: adminFlagsText("advise"),
+		Name: "advise", Args: "[flags]", Summary: "show what is wrong with the rules, and what mends it", Run: runAdvise, Flags: adminFlags("advise"),
 		Text: adviseText + adminTextFor(access.Read),
 	}
 }

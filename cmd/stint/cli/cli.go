@@ -27,11 +27,25 @@ type Streams struct {
 // Command is a command of stint.
 type Command struct {
 	Name    string
-	Args    string // its arguments, for help
-	Summary string // one line
-	Text    string // help text above the flags
+	Args    string   // its arguments, for help
+	Summary string   // one line
+	Text    string   // help text above the flags
+	Words   []string // what its first argument may be; nil: anything
 	Run     func(ctx context.Context, s Streams, args []string) error
-	Flags   func() string // help text of the flags; nil: none
+	Flags   func() []FlagGroup // in the order of help; nil: none
+}
+
+// FlagGroup is a part of the flags of a command.
+type FlagGroup struct {
+	Title string         // line above them in help; "": none
+	Verb  string         // the first argument that has them, such as create of stint keys; "": all
+	Flags *pflag.FlagSet // may be empty
+}
+
+// OneGroup returns flags as a group without a title.
+func OneGroup(flags *pflag.FlagSet) []FlagGroup {
+	flags.SortFlags = false
+	return []FlagGroup{{Flags: flags}}
 }
 
 // UsageError is the error of wrong flags or arguments.

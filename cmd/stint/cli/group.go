@@ -40,13 +40,10 @@ func group(name, summary, text string, verbs ...verb) Command {
 			}
 			return verbs[i].run(ctx, s, args[1:])
 		},
-		Flags: func() string {
-			var b strings.Builder
-			for i, v := range verbs {
-				if i > 0 {
-					b.WriteByte('\n')
-				}
-				b.WriteString("  of " + v.name + ", which " + v.summary + ":\n")
+		Words: names,
+		Flags: func() []FlagGroup {
+			var groups []FlagGroup
+			for _, v := range verbs {
 				own := pflag.NewFlagSet("", pflag.ContinueOnError)
 				own.SortFlags = false
 				common := new(adminCall).flagSet("")
@@ -55,12 +52,9 @@ func group(name, summary, text string, verbs ...verb) Command {
 						own.AddFlag(f)
 					}
 				})
-				if b.WriteString(own.FlagUsagesWrapped(HelpWidth)); !own.HasFlags() {
-					b.WriteString("      none\n")
-				}
+				groups = append(groups, FlagGroup{"  of " + v.name + ", which " + v.summary + ":", v.name, own})
 			}
-			b.WriteString("\n  of all of them:\n" + new(adminCall).flagSet("").FlagUsagesWrapped(HelpWidth))
-			return b.String()
+			return append(groups, FlagGroup{"  of all of them:", "", new(adminCall).flagSet("")})
 		},
 	}
 }

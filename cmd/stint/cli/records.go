@@ -26,26 +26,26 @@ const untilText = `
 func recordCommands() []Command {
 	return []Command{
 		{
-			Name: "ban", Args: "[flags] WHO", Summary: "deny all requests of a client", Run: runBan, Flags: flagsText(new(banOptions).flags),
+			Name: "ban", Args: "[flags] WHO", Summary: "deny all requests of a client", Run: runBan, Flags: flagsOf(new(banOptions).flags),
 			Text: "Denies all requests of a subject such as user=42, of an address or of a network. Without --until it\nstays until stint unban.\n\n" +
 				"  stint ban --until 1h --why 'ticket 7' 192.0.2.0/24\n" + untilText + adminTextOf("support or higher; write with --force"),
 		},
 		{
-			Name: "unban", Args: "[flags] WHO", Summary: "end a ban now", Run: runUnban, Flags: flagsText(new(whyOptions).flags),
+			Name: "unban", Args: "[flags] WHO", Summary: "end a ban now", Run: runUnban, Flags: flagsOf(new(whyOptions).flags),
 			Text: "Ends the ban of a subject, an address or a network. WHO is written as stint bans shows it.\n\n  stint unban user=42\n" + adminTextFor(access.Support),
 		},
 		{
-			Name: "bans", Args: "[flags]", Summary: "list the bans", Run: runBans, Flags: flagsText(new(listOptions).flags),
+			Name: "bans", Args: "[flags]", Summary: "list the bans", Run: runBans, Flags: flagsOf(new(listOptions).flags),
 			Text: "Lists the bans, in the order of their names.\n\n  stint bans\n" + adminTextFor(access.Read),
 		},
 		{
-			Name: "override", Args: "[flags] WHO", Summary: "give a client other numbers for a rule", Run: runOverride, Flags: flagsText(new(overrideOptions).flags),
+			Name: "override", Args: "[flags] WHO", Summary: "give a client other numbers for a rule", Run: runOverride, Flags: flagsOf(new(overrideOptions).flags),
 			Text: "Gives a subject such as user=42, or all subjects that match a pattern such as 'user=test-*', other\n" +
 				"numbers for one rule. Numbers that are not given stay those of the rule. --delete ends an override.\n\n" +
 				"  stint override --rule api/user --requests 1000 --until 7d user=42\n" + untilText + adminTextOf("support or higher, for an override with --until; otherwise write"),
 		},
 		{
-			Name: "overrides", Args: "[flags]", Summary: "list the overrides", Run: runOverrides, Flags: flagsText(new(listOptions).overrideFlags),
+			Name: "overrides", Args: "[flags]", Summary: "list the overrides", Run: runOverrides, Flags: flagsOf(new(listOptions).overrideFlags),
 			Text: "Lists the overrides, in the order of their subjects and patterns.\n\n  stint overrides --rule api/user\n" + adminTextFor(access.Read),
 		},
 		keysCommand(), plansCommand(), auditCommand(), recordsCommand(), webhooksCommand(),
@@ -55,9 +55,9 @@ func recordCommands() []Command {
 // options are the flags of a command beside those of adminCall.
 type flagger func(c *adminCall, name string) *pflag.FlagSet
 
-// flagsText returns the help text of flags.
-func flagsText(of flagger) func() string {
-	return func() string { return of(new(adminCall), "").FlagUsagesWrapped(HelpWidth) }
+// flagsOf returns flags as the one group of a command.
+func flagsOf(of flagger) func() []FlagGroup {
+	return func() []FlagGroup { return OneGroup(of(new(adminCall), "")) }
 }
 
 // prepare parses the flags of a command that takes exactly n arguments, which are called what.

@@ -20,7 +20,7 @@ var ErrInterrupted = errors.New("interrupted")
 
 func topCommand() Command {
 	return Command{
-		Name: "top", Args: "[flags]", Summary: "show live which rules deny, and whom", Run: runTop, Flags: flagsText(new(topFlags).flags),
+		Name: "top", Args: "[flags]", Summary: "show live which rules deny, and whom", Run: runTop, Flags: flagsOf(new(topFlags).flags),
 		Text: "Shows nodes, rules and the keys that are denied most, and draws them again each second: the rules\n" +
 			"that deny most come first. Ctrl-C prints the last screen and ends it with status 130. An output that\n" +
 			"is no terminal gets one screen. NO_COLOR in the environment switches colors off. --json prints one\nsnapshot.\n\n" +

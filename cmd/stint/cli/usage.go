@@ -15,7 +15,7 @@ import (
 
 func usageCommand() Command {
 	return Command{
-		Name: "usage", Args: "[flags] [KEY=VALUE]", Summary: "show who used how much, by periods", Run: runUsage, Flags: flagsText(new(usageOptions).flags),
+		Name: "usage", Args: "[flags] [KEY=VALUE]", Summary: "show who used how much, by periods", Run: runUsage, Flags: flagsOf(new(usageOptions).flags),
 		Text: "Shows the use of limits with usage, of one subject or of all, by periods. --plans adds it up by\n" +
 			"plan; --export prints the periods that have ended, each row with an ID that never changes.\n\n" +
 			"  stint usage user=42\n  stint usage --rule api/user --from 2026-01-01 --csv\n" + adminTextFor(access.Read),

@@ -16,7 +16,7 @@ import (
 
 func whyCommand() Command {
 	return Command{
-		Name: "why", Args: "[flags] KEY=VALUE...", Summary: "explain what a client would get, and what would change it", Run: runWhy, Flags: flagsText(new(whyFlags).flags),
+		Name: "why", Args: "[flags] KEY=VALUE...", Summary: "explain what a client would get, and what would change it", Run: runWhy, Flags: flagsOf(new(whyFlags).flags),
 		Text: "Explains what a request of a client would get now: the rules that it meets, how much of each limit\n" +
 			"its key has used before and after it, when it would pass, and the smallest change that would let it\n" +
 			"pass. It takes nothing.\n" +
