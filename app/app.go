@@ -230,6 +230,9 @@ func (a *App) Start(ctx context.Context) error {
 
 // open opens gossip and the listeners, all or nothing.
 func (a *App) open(ctx context.Context) error {
+	if err := a.unwanted(); err != nil {
+		return err
+	}
 	if err := a.stores.StartGossip(ctx); err != nil {
 		return err
 	}
@@ -315,12 +318,17 @@ func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
+	a.config.Notify.Ready("serving")
+	watched, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer unwatch()
+	go a.config.Notify.Watch(watched, func() { a.status() }) // which hangs if the service does
 	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-a.failed:
 		a.log.Error("cannot continue", "error", err)
 	}
+	a.config.Notify.Stopping()
 	a.Stop(context.WithoutCancel(ctx))
 	return err
 }

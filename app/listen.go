@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"stint/app/settings"
@@ -46,12 +47,38 @@ func newListener(setting, address string, log *slog.Logger) *listener {
 	return &listener{setting: setting, address: address, log: log.With("listener", setting)}
 }
 
+// inherited returns the socket with an address that is open already; nil if there is none.
+func (a *App) inherited(address string) net.Listener {
+	for _, given := range a.config.Listeners {
+		if web.IsAt(given, address) {
+			return web.Inherited(given)
+		}
+	}
+	return nil
+}
+
+// unwanted returns an error if a socket that is open already has the address of no listener: its
+// clients would wait for ever.
+func (a *App) unwanted() error {
+	for _, given := range a.config.Listeners {
+		if !slices.ContainsFunc(a.listeners, func(l *listener) bool { return web.IsAt(given, l.address) }) {
+			address := web.Address(given)
+			return a.config.Fault("http", "the service manager passes a socket at "+address+", where no listener is",
+				"give http, grpc, resp, admin or metrics the address "+address+", or remove it from the socket unit")
+		}
+	}
+	return nil
+}
+
 // isMonitoring reports whether the listener is for monitoring, so that it closes last.
 func (l *listener) isMonitoring() bool { return l.setting == "admin" || l.setting == "metrics" }
 
 // open opens the address.
 func (l *listener) open(ctx context.Context, a *App) error {
-	opened, err := web.Open(ctx, l.address, a.config.SocketMode)
+	opened, err := a.inherited(l.address), error(nil)
+	if opened == nil {
+		opened, err = web.Open(ctx, l.address, a.config.SocketMode)
+	}
 	if err != nil {
 		hint := "give " + l.setting + " an address of this machine and a free port"
 		if _, isSocket := web.Path(l.address); isSocket {

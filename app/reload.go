@@ -37,7 +37,14 @@ type ruleset struct {
 // other used. The certificates of the listeners and the callers of admin are read again too; their
 // errors are logged, and the old ones stay. Nothing else is read again.
 func (a *App) Reload(why string) error {
-	return a.retrying(a.renew(why), a.renewAccess(why), a.reload(why, true), a.reloadCatalog(why, true))
+	a.config.Notify.Reloading()
+	err := a.retrying(a.renew(why), a.renewAccess(why), a.reload(why, true), a.reloadCatalog(why, true))
+	if err != nil {
+		a.config.Notify.Ready("serving; the last reload was refused")
+	} else {
+		a.config.Notify.Ready("serving")
+	}
+	return err
 }
 
 // retryEvery is the time between two tries of a reload that lacked file descriptors or memory.

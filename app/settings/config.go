@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"stint/fleet/eventual"
 	"stint/internal/config"
 	"stint/internal/logging"
+	"stint/internal/system"
 	"stint/internal/web"
 	"stint/notify"
 	"stint/records"
@@ -283,6 +285,13 @@ type Config struct {
 	// Webhooks are the receivers of events about used limits; see docs/webhooks.md. In a config file they are
 	// the list webhooks; no flag and no variable sets them. None by default.
 	Webhooks []notify.Receiver
+
+	// Listeners are sockets that are open already. Each must have the address of one of the
+	// listeners, which uses it instead of opening the address.
+	Listeners []net.Listener
+
+	// Notify reports the state of the service to its manager; nil: nobody asks.
+	Notify *system.Notifier
 
 	// Clock is the clock of the store in memory, for tests; nil means the machine's.
 	Clock func() stint.Instant

@@ -12,6 +12,7 @@ import (
 	"stint/app"
 	"stint/app/settings"
 	"stint/cmd/stint/cli"
+	"stint/internal/system"
 )
 
 const serveText = `Runs the service until SIGTERM or SIGINT. It first finishes the calls in progress; a second
@@ -122,6 +123,10 @@ func serve(ctx context.Context, s cli.Streams, args []string) error {
 		return err
 	}
 	config.Output = s.Err
+	config.Notify = system.NewNotifier()
+	if config.Listeners, err = system.InheritedListeners(); err != nil {
+		return cli.Refuse("cannot use the sockets of the service manager: "+err.Error(), "let the socket unit have ListenStream= only")
+	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second signal ends the process at once

@@ -47,6 +47,29 @@ func Open(ctx context.Context, address string, mode fs.FileMode) (net.Listener, 
 	return openSocket(ctx, path, mode)
 }
 
+// Inherited returns a listener that another process opened, as Open would have: the address of
+// clients of a Unix socket is 127.0.0.1. Its file stays when it is closed.
+func Inherited(l net.Listener) net.Listener {
+	if l.Addr().Network() == "unix" {
+		return &socket{Listener: l}
+	}
+	return l
+}
+
+// IsAt reports whether a listener has the address, in the form that Open accepts.
+func IsAt(l net.Listener, address string) bool {
+	if path, isSocket := Path(address); isSocket || l.Addr().Network() == "unix" {
+		return isSocket && l.Addr().Network() == "unix" && l.Addr().String() == path
+	}
+	at, ok := l.Addr().(*net.TCPAddr)
+	want, err := net.ResolveTCPAddr(network(address), address)
+	if !ok || err != nil || at.Port != want.Port {
+		return false
+	}
+	all := want.IP == nil || want.IP.IsUnspecified()
+	return at.IP.Equal(want.IP) || all && at.IP.IsUnspecified()
+}
+
 func open(ctx context.Context, config *net.ListenConfig, network, address string) (net.Listener, error) {
 	l, err := config.Listen(ctx, network, address)
 	if err != nil {

@@ -184,3 +184,50 @@ func TestGateKeepsDescriptors(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 }
+
+// IsAt compares what a service manager opened with the addresses of a configuration. A connection of
+// an inherited Unix socket has the address of this machine.
+func TestInherited(t *testing.T) {
+	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer tcp.Close()
+	file := socketFile(t)
+	unix, err := net.Listen("unix", file)
+	testkit.Must(t, err)
+	inherited := Inherited(unix)
+	defer inherited.Close()
+	_, port, err := net.SplitHostPort(tcp.Addr().String())
+	testkit.Must(t, err)
+	for _, test := range []struct {
+		l       net.Listener
+		address string
+		want    bool
+	}{
+		{tcp, "127.0.0.1:" + port, true},
+		{tcp, "localhost:" + port, true},
+		{tcp, "127.0.0.2:" + port, false},
+		{tcp, "0.0.0.0:" + port, false},
+		{tcp, ":" + port, false},
+		{tcp, "127.0.0.1:1", false},
+		{tcp, "unix:" + file, false},
+		{tcp, "", false},
+		{inherited, "unix:" + file, true},
+		{inherited, "unix:" + file + "2", false},
+		{inherited, "127.0.0.1:" + port, false},
+	} {
+		if got := IsAt(test.l, test.address); got != test.want {
+			t.Errorf("%v at %q: %t", test.l.Addr(), test.address, got)
+		}
+	}
+	go func() {
+		if c, err := net.Dial("unix", file); err == nil {
+			c.Close()
+		}
+	}()
+	c, err := inherited.Accept()
+	testkit.Must(t, err)
+	defer c.Close()
+	if got := c.RemoteAddr().String(); got != "127.0.0.1:0" {
+		t.Errorf("the client has the address %s", got)
+	}
+}

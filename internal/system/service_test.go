@@ -1,0 +1,52 @@
+package system
+
+import (
+	"os"
+	"strconv"
+	"testing"
+)
+
+// TestNoManager checks that a process without a service manager takes nothing and reports nothing.
+func TestNoManager(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getppid())) // the sockets are those of the parent
+	t.Setenv("LISTEN_FDS", "1")
+	if got, err := InheritedListeners(); got != nil || err != nil {
+		t.Errorf("took %v, %v", got, err)
+	}
+	n := NewNotifier()
+	if n != nil {
+		t.Errorf("reports to %v", n)
+	}
+	n.Ready("")
+	n.Reloading()
+	n.Stopping()
+	n.Watch(t.Context(), func() { t.Error("nobody asked for a sign of life") })
+}
+
+// TestVariables checks that variables of the manager are removed, so that no child uses them.
+func TestVariables(t *testing.T) {
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		t.Setenv(name, "1")
+	}
+	_, _ = InheritedListeners() // of another process
+	if NewNotifier() == nil {
+		t.Error("no notifier")
+	}
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		if value, is := os.LookupEnv(name); is {
+			t.Errorf("%s is still %q", name, value)
+		}
+	}
+}
+
+// TestWrongCount checks that nonsense in place of the number of sockets is an error.
+func TestWrongCount(t *testing.T) {
+	for _, count := range []string{"", "-1", "many", "99999"} {
+		t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+		t.Setenv("LISTEN_FDS", count)
+		if _, err := InheritedListeners(); err == nil {
+			t.Errorf("%q was accepted", count)
+		}
+	}
+}
