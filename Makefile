@@ -17,7 +17,7 @@ GOTESTFLAGS ?=
 BENCH ?= .
 
 .PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-go bench-gateway bench-test long \
-	examples vet-systems test-api tidy-check deps tools clean help unit-servers
+	examples release vet-systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
@@ -66,7 +66,7 @@ fuzz: ## fuzz each target, those of the gateway too, for FUZZTIME (make fuzz FUZ
 fuzz-smoke: ## fuzz each target for a moment
 	scripts/fuzz.sh 10000x
 
-long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 nodes, 20 times; all modes under random faults; a flood of 15 million keys; 1,000 reloads of the gateway
+long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 nodes, 20 times; all modes under random faults; a flood of 15 million keys; 1,000 reloads of the gateway; all files of a release, built twice
 	go test -timeout 2h -run 'TestSuite/Contention' ./store/memory -args -storetest.rounds=100 -storetest.tries=1000000
 	go test -timeout 2h -count=1 -v -run '^TestHammer$$' ./store/memcached -args -memcached.rounds=100 -memcached.tries=15625
 	go test -timeout 1h -count=1 -v -run '^TestNodes$$' ./cmd/stint -args -nodes.rounds=20
@@ -74,6 +74,10 @@ long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 
 	go test -timeout 1h -count=1 -v -run '^TestFlood$$' ./facts -args -facts.long
 	go -C gateway test -timeout 1h -count=1 -v ./proof -args -proof.long
 	go -C gateway test -timeout 1h -count=1 -v -run '^TestReloads$$' ./limits -args -limits.long
+	go -C tools/release test -timeout 2h -count=1 -v . -args -release.long
+
+release: ## build all files of a release into dist (make release VERSION=v0.1.0 [KEY=minisign.key])
+	go -C tools/release run . -root $(CURDIR) -out $(CURDIR)/dist -version "$(VERSION)" $(if $(KEY),-key $(abspath $(KEY)))
 
 bench: ## compare with the peers, all in one run, and write docs/benchmarks.md
 	go -C bench run . -out ../docs/benchmarks.md -throttlecrab cargo
@@ -90,7 +94,7 @@ bench-test: ## build the other modules and run their tests
 
 vet-systems: ## go vet for the other systems and widths that people build for
 	for system in windows/amd64 darwin/arm64 linux/386; do \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(EACH) go vet ./...; \
+		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(EACH) --but-release go vet ./...; \
 	done
 
 # In short form: bench-test runs the same tests in full.

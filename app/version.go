@@ -2,8 +2,14 @@ package app
 
 import "runtime/debug"
 
-// Version returns the version of the module, or of its source if it has none.
+// version is set by the linker of a release; "" in other builds.
+var version string
+
+// Version returns the version of the release or of the module, or of its source if it has none.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "(unknown)"

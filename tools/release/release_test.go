@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"stint/internal/testkit"
+)
+
+var long = flag.Bool("release.long", false, "build all programs for all systems, and the second release without the cache of the first")
+
+// The releases of the tests.
+const (
+	first  = "v0.1.0"
+	second = "v0.1.1"
+)
+
+// copied copies the sources of the repository into a folder.
+func copied(dir string) error {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	r := &release{options: options{root: root, out: dir}}
+	names, err := r.sources()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		from, to := filepath.Join(root, name), filepath.Join(dir, name)
+		info, err := os.Stat(from)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, data, info.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// made is what the tests look at: folders of the first release built twice, in different folders,
+// and of the second.
+type made struct{ first, again, second, key string }
+
+// releases builds them once for all tests.
+var releases = sync.OnceValues(func() (m made, err error) {
+	work, err := os.MkdirTemp("", "stint-releases")
+	if err != nil {
+		return m, err
+	}
+	temporary = work
+	m = made{filepath.Join(work, "first"), filepath.Join(work, "again"), filepath.Join(work, "second"), filepath.Join(work, "minisign")}
+	if out, err := exec.Command("minisign", "-G", "-W", "-p", m.key+".pub", "-s", m.key+".key").CombinedOutput(); err != nil {
+		return m, &exec.Error{Name: string(out), Err: err}
+	}
+	o := options{version: first, key: m.key + ".key", systems: []string{"linux/amd64"}, programs: []string{"stint"}}
+	if *long {
+		o.systems, o.programs = allSystems, []string{"stint", "stint-gateway"}
+	}
+	here, there := filepath.Join(work, "source"), filepath.Join(work, "in", "quite", "another", "folder")
+	for _, dir := range []string{here, there} {
+		if err := copied(dir); err != nil {
+			return m, err
+		}
+	}
+	o.root, o.out = here, m.first
+	if err := run(o); err != nil {
+		return m, err
+	}
+	if *long { // nothing is taken from the first build
+		if err := os.Setenv("GOCACHE", filepath.Join(work, "cache")); err != nil {
+			return m, err
+		}
+	}
+	o.root, o.out = there, m.again
+	if err := run(o); err != nil {
+		return m, err
+	}
+	// The second release has another configuration, so that an upgrade has to choose.
+	config := filepath.Join(here, "deploy/package/stint/stint.yaml")
+	data, err := os.ReadFile(config)
+	if err != nil {
+		return m, err
+	}
+	if err := os.WriteFile(config, append(data, "\n# a hint of the second release\n"...), 0o600); err != nil {
+		return m, err
+	}
+	o.root, o.out, o.version = here, m.second, second
+	o.systems, o.programs = []string{"linux/amd64"}, []string{"stint"}
+	return m, run(o)
+})
+
+// temporary is the folder of releases; "" before.
+var temporary string
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if temporary != "" {
+		_ = os.RemoveAll(temporary) // in the folder for temporary files anyway
+	}
+	os.Exit(status)
+}
+
+// built returns the releases. The test is skipped if a program is not installed.
+func built(t *testing.T, programs ...string) made {
+	t.Helper()
+	for _, name := range append(programs, "minisign") {
+		if _, err := exec.LookPath(name); err != nil {
+			testkit.SkipOrFail(t, name+" is not installed; make deps installs it")
+		}
+	}
+	m, err := releases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// command runs a command and returns what it prints.
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestReproducible builds a release in two folders and compares all bytes.
+func TestReproducible(t *testing.T) {
+	m := built(t)
+	read := func(dir string) map[string][]byte {
+		all := map[string][]byte{}
+		err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			rel, err := filepath.Rel(dir, name)
+			if err != nil {
+				return err
+			}
+			all[rel], err = os.ReadFile(name)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	one, two := read(m.first), read(m.again)
+	if len(one) != len(two) || len(one) < 9 {
+		t.Errorf("%d and %d files", len(one), len(two))
+	}
+	for name, data := range one {
+		if !bytes.Equal(data, two[name]) {
+			t.Errorf("%s: two folders give different bytes", name)
+		}
+		if bytes.Contains(data, []byte(temporary)) {
+			t.Errorf("%s: contains the folder of its source", name)
+		}
+	}
+}
+
+// TestSums checks the sums with sha256sum, and their signature with minisign.
+func TestSums(t *testing.T) {
+	m := built(t)
+	verify := func() error {
+		return exec.Command("minisign", "-V", "-p", m.key+".pub", "-m", filepath.Join(m.second, "SHA256SUMS")).Run()
+	}
+	if err := verify(); err != nil {
+		t.Error("minisign refuses the signature:", err)
+	}
+	check := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
+	check.Dir = m.second
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	sums := filepath.Join(m.second, "SHA256SUMS")
+	data, err := os.ReadFile(sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(m.second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), "SHA256SUMS") && !bytes.Contains(data, []byte("  "+e.Name()+"\n")) {
+			t.Errorf("SHA256SUMS has no %s", e.Name())
+		}
+	}
+	defer os.WriteFile(sums, data, 0o600) //nolint:errcheck // the last test to look at it
+	if err := os.WriteFile(sums, append(bytes.Clone(data), '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if verify() == nil {
+		t.Error("minisign accepts other sums")
+	}
+}
+
+// TestArchive unpacks the archive and runs the program in it.
+func TestArchive(t *testing.T) {
+	m := built(t)
+	dir := t.TempDir()
+	name := "stint_" + first + "_linux_amd64"
+	command(t, "tar", "-xzf", filepath.Join(m.first, name+".tar.gz"), "-C", dir)
+	if got := command(t, filepath.Join(dir, name, "stint"), "version"); !strings.HasPrefix(got, "stint "+first+" ") {
+		t.Errorf("stint version prints %q", got)
+	}
+	for _, file := range []string{"LICENSE", "LICENSES-OF-OTHERS", "man/stint.1", "completions/_stint", "completions/stint", "completions/stint.fish"} {
+		if data, err := os.ReadFile(filepath.Join(dir, name, file)); err != nil || len(data) < 1000 {
+			t.Errorf("%s: %d bytes, %v", file, len(data), err)
+		}
+	}
+	licenses, err := os.ReadFile(filepath.Join(dir, name, "LICENSES-OF-OTHERS"))
+	if err != nil || bytes.Contains(licenses, []byte("no license file")) {
+		t.Errorf("a module has no license, or %v", err)
+	}
+	libraries := command(t, "file", "-L", filepath.Join(dir, name, "stint"))
+	if !strings.Contains(libraries, "statically linked") || !strings.Contains(libraries, "stripped") {
+		t.Errorf("the program is %s", libraries)
+	}
+}
+
+// TestSPDX checks that the list of contents names what the linker noted.
+func TestSPDX(t *testing.T) {
+	m := built(t)
+	data, err := os.ReadFile(filepath.Join(m.first, "stint_"+first+".spdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d spdxDocument
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&d); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"stint", "std", "github.com/spf13/pflag", "google.golang.org/grpc"} {
+		if !slices.ContainsFunc(d.Packages, func(p spdxPackage) bool { return p.Name == name && p.Version != "" }) {
+			t.Errorf("no package %s", name)
+		}
+	}
+	ids := map[string]bool{d.ID: true}
+	for _, p := range d.Packages {
+		ids[p.ID] = true
+	}
+	for _, f := range d.Files {
+		ids[f.ID] = true
+	}
+	for _, r := range d.Relationships {
+		if !ids[r.Element] || !ids[r.Related] {
+			t.Errorf("%s %s %s: no such element", r.Element, r.Type, r.Related)
+		}
+	}
+}
