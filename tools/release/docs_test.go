@@ -63,7 +63,7 @@ func TestSupportedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, proof := range regexp.MustCompile("`([a-z/]+)`: ((?:Test\\w+(?:, )?)+)").FindAllStringSubmatch(string(page), -1) {
-		for _, name := range strings.Split(proof[2], ", ") {
+		for name := range strings.SplitSeq(proof[2], ", ") {
 			files, err := filepath.Glob(filepath.Join("../..", proof[1], "*_test.go"))
 			if err != nil {
 				t.Fatal(err)

@@ -138,13 +138,14 @@ func (r *release) publicMod(dir string) ([]byte, error) {
 		if replace.New.Version != "" {
 			continue
 		}
-		if !below(replace.Old.Path, r.modulePath) {
-			return nil, fmt.Errorf("%s: %s is replaced by a folder, which others do not have", name, replace.Old.Path)
+		replaced := replace.Old // DropReplace clears it
+		if !below(replaced.Path, r.modulePath) {
+			return nil, fmt.Errorf("%s: %s is replaced by a folder, which others do not have", name, replaced.Path)
 		}
-		if err := f.DropReplace(replace.Old.Path, replace.Old.Version); err != nil {
+		if err := f.DropReplace(replaced.Path, replaced.Version); err != nil {
 			return nil, err
 		}
-		if err := f.AddRequire(replace.Old.Path, r.version); err != nil {
+		if err := f.AddRequire(replaced.Path, r.version); err != nil {
 			return nil, err
 		}
 	}

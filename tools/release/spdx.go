@@ -21,7 +21,6 @@ type spdxDocument struct {
 	Namespace         string         `json:"documentNamespace"`
 	CreationInfo      spdxCreation   `json:"creationInfo"`
 	Packages          []spdxPackage  `json:"packages"`
-	Files             []spdxFile     `json:"files"`
 	Relationships     []spdxRelation `json:"relationships"`
 	DocumentDescribes []string       `json:"documentDescribes"`
 }
@@ -32,25 +31,19 @@ type spdxCreation struct {
 }
 
 type spdxPackage struct {
-	Name             string    `json:"name"`
-	ID               string    `json:"SPDXID"`
-	Version          string    `json:"versionInfo"`
-	DownloadLocation string    `json:"downloadLocation"`
-	FilesAnalyzed    bool      `json:"filesAnalyzed"`
-	LicenseConcluded string    `json:"licenseConcluded"`
-	LicenseDeclared  string    `json:"licenseDeclared"`
-	CopyrightText    string    `json:"copyrightText"`
-	Comment          string    `json:"comment,omitempty"`
-	ExternalRefs     []spdxRef `json:"externalRefs,omitempty"`
-}
-
-type spdxFile struct {
-	Name          string         `json:"fileName"`
-	ID            string         `json:"SPDXID"`
-	Types         []string       `json:"fileTypes"`
-	Checksums     []spdxChecksum `json:"checksums"`
-	License       string         `json:"licenseConcluded"`
-	CopyrightText string         `json:"copyrightText"`
+	Name             string         `json:"name"`
+	ID               string         `json:"SPDXID"`
+	Version          string         `json:"versionInfo"`
+	DownloadLocation string         `json:"downloadLocation"`
+	FilesAnalyzed    bool           `json:"filesAnalyzed"`
+	LicenseConcluded string         `json:"licenseConcluded"`
+	LicenseDeclared  string         `json:"licenseDeclared"`
+	CopyrightText    string         `json:"copyrightText"`
+	FileName         string         `json:"packageFileName,omitempty"`
+	Purpose          string         `json:"primaryPackagePurpose,omitempty"`
+	Comment          string         `json:"comment,omitempty"`
+	Checksums        []spdxChecksum `json:"checksums,omitempty"`
+	ExternalRefs     []spdxRef      `json:"externalRefs,omitempty"`
 }
 
 type spdxChecksum struct {
@@ -107,18 +100,19 @@ func (r *release) spdx(p *program) error {
 		if err != nil {
 			return err
 		}
-		id := fmt.Sprintf("SPDXRef-file-%d", i)
-		d.Files = append(d.Files, spdxFile{
-			Name: "./" + s.os + "_" + s.arch + "/" + filepath.Base(r.binary(p, s)), ID: id, Types: []string{"BINARY"},
-			Checksums: []spdxChecksum{{"SHA256", hex.EncodeToString(sum)}}, License: "Apache-2.0", CopyrightText: unknown,
+		id := fmt.Sprintf("SPDXRef-binary-%d", i)
+		d.Packages = append(d.Packages, spdxPackage{
+			Name: p.name + " for " + s.String(), ID: id, Version: r.version, FileName: filepath.Base(r.binary(p, s)), Purpose: "APPLICATION",
+			DownloadLocation: unknown, LicenseConcluded: "Apache-2.0", LicenseDeclared: "Apache-2.0", CopyrightText: unknown,
+			Checksums: []spdxChecksum{{"SHA256", hex.EncodeToString(sum)}},
 		})
-		relate(root, "CONTAINS", id)
+		relate(id, "VARIANT_OF", root)
 	}
-	files, err := json.Marshal(d.Files)
+	packages, err := json.Marshal(d.Packages)
 	if err != nil {
 		return err
 	}
-	d.Namespace = fmt.Sprintf("https://spdx.org/spdxdocs/%s-%s-%x", p.name, r.version, sha256.Sum256(files))
+	d.Namespace = fmt.Sprintf("https://spdx.org/spdxdocs/%s-%s-%x", p.name, r.version, sha256.Sum256(packages))
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
 	out.SetIndent("", "  ")
