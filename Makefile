@@ -17,7 +17,7 @@ GOTESTFLAGS ?=
 BENCH ?= .
 
 .PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-go bench-gateway bench-test long \
-	examples release vet-systems test-api tidy-check deps tools clean help unit-servers
+	examples release module-path vet-systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
@@ -78,6 +78,17 @@ long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 
 
 release: ## build all files of a release into dist (make release VERSION=v0.1.0 [KEY=minisign.key])
 	go -C tools/release run . -root $(CURDIR) -out $(CURDIR)/dist -version "$(VERSION)" $(if $(KEY),-key $(abspath $(KEY)))
+
+# PATH= on the command line would hide the programs from every recipe, so it is read and put back: the
+# environment of make itself still has the path of programs.
+ifeq ($(origin PATH),command line)
+MODULE := $(PATH)
+SHELL := /bin/bash
+override PATH := $(shell while IFS= read -r -d '' line; do case $$line in (PATH=*) echo "$${line:5}" ;; esac; done </proc/$$PPID/environ)
+endif
+
+module-path: ## move all modules to a path that others can import (make module-path PATH=github.com/you/stint)
+	go -C tools/release run ./modulepath -root $(CURDIR) "$(MODULE)"
 
 bench: ## compare with the peers, all in one run, and write docs/benchmarks.md
 	go -C bench run . -out ../docs/benchmarks.md -throttlecrab cargo

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -75,8 +76,9 @@ func TestFrames(t *testing.T) {
 // ours returns the functions of this module in a stack, from the socket to the client library or
 // into the store in memory.
 func ours(stack string) (path []string) {
+	module := strings.TrimSuffix(reflect.TypeFor[App]().PkgPath(), "app")
 	for line := range strings.Lines(stack) {
-		if name, _, call := strings.Cut(line, "("); call && strings.HasPrefix(name, "stint/") {
+		if name, _, call := strings.Cut(line, "("); call && strings.HasPrefix(name, module) {
 			path = append(path, line[:strings.LastIndex(line, "(")])
 		}
 	}

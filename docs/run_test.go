@@ -21,8 +21,9 @@ import (
 )
 
 // mostNotRun is how many blocks may carry a reason not to run: a new one has to be argued for here.
-// The gateway is a module of its own, whose libraries the place of a page does not have.
-const mostNotRun = 6
+// The gateway is a module of its own, whose libraries the place of a page does not have; a program that
+// imports the library stands beside the clone.
+const mostNotRun = 7
 
 // presupposed is what some pages presuppose.
 var presupposed = map[string]string{

@@ -103,11 +103,11 @@ func (f *fleet) restart(ctx context.Context) error {
 // page returns the address of the page of a node.
 func (f *fleet) page() string { return "http://" + f.nodes[0].address("admin") + "/" }
 
-// build writes the service to the file binary. The module stint has the libraries of the service.
+// build writes the service to the file binary. The module of the service has its libraries.
 func build(ctx context.Context, binary string) error {
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "stint").Output()
+	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Module.Dir}}", "stint/app").Output()
 	if err != nil {
-		return fmt.Errorf("no module stint: %w\nhint: run it with make demo", err)
+		return fmt.Errorf("no sources of stint: %w\nhint: run it with make demo", err)
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/stint")
 	build.Dir = strings.TrimSpace(string(root))
