@@ -1,9 +1,11 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"flag"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"stint/internal/testkit"
 )
@@ -264,6 +267,39 @@ func TestSPDX(t *testing.T) {
 	for _, r := range d.Relationships {
 		if !ids[r.Element] || !ids[r.Related] {
 			t.Errorf("%s %s %s: no such element", r.Element, r.Type, r.Related)
+		}
+	}
+}
+
+// TestZip reads what archives for Windows consist of.
+func TestZip(t *testing.T) {
+	date := time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)
+	write := func(entries ...entry) []byte {
+		t.Helper()
+		var b bytes.Buffer
+		if err := writeZip(&b, entries, date); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	program, license := entry{"top/stint.exe", 0o755, []byte("program")}, entry{"top/LICENSE", 0o644, []byte("license")}
+	data := write(program, license)
+	if !bytes.Equal(data, write(license, program)) {
+		t.Error("the order of the entries changes the archive")
+	}
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []entry{license, program} {
+		f := z.File[i]
+		in, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(in)
+		if err != nil || f.Name != want.name || f.Mode().Perm() != os.FileMode(want.mode) || !f.Modified.Equal(date) || !bytes.Equal(got, want.data) {
+			t.Errorf("%s, %v, %v: %q, %v", f.Name, f.Mode(), f.Modified, got, err)
 		}
 	}
 }
