@@ -38,16 +38,16 @@ func differential(t *testing.T, o Options) {
 		if len(h.Limits) == 0 {
 			continue
 		}
-		store, model := start(t, o), tester{t, new(model.Store)}
+		store, other := start(t, o), tester{t, new(model.Store)}
 		var calls []stint.Call
 		for range 100 {
 			calls = append(calls, h.Next(o.Backwards))
-			want, problem := compare(store, model, calls[len(calls)-1], o)
+			want, problem := compare(store, other, calls[len(calls)-1], o)
 			if problem == "" {
 				h.Remember(calls[len(calls)-1], want)
 				continue
 			}
-			calls = shrink(calls, func(calls []stint.Call) bool { return differs(t, o, calls) != "" })
+			calls = model.Shrink(calls, func(calls []stint.Call) bool { return differs(t, o, calls) != "" })
 			t.Fatalf("history %d: %s", i, differs(t, o, calls))
 		}
 	}
@@ -55,11 +55,11 @@ func differential(t *testing.T, o Options) {
 
 // compare decides a call with the store and the model, and returns the decisions and how they
 // differ.
-func compare(store, model tester, call stint.Call, o Options) ([]stint.Decision, string) {
+func compare(store, other tester, call stint.Call, o Options) ([]stint.Decision, string) {
 	answer, err := ask(store, call)
-	want, wantErr := ask(model, call)
+	want, wantErr := ask(other, call)
 	if o.Scattered {
-		forgiveWait(call, answer, want)
+		model.ForgiveWait(call, answer, want)
 	}
 	if (err == nil) == (wantErr == nil) && reflect.DeepEqual(answer, want) {
 		return want, ""
@@ -81,27 +81,6 @@ func differs(t *testing.T, o Options, calls []stint.Call) string {
 	return ""
 }
 
-// shrink removes calls and takes from a history as long as it still fails.
-func shrink(calls []stint.Call, fails func([]stint.Call) bool) []stint.Call {
-	for again := true; again; {
-		again = false
-		for i := len(calls) - 1; i >= 0; i-- {
-			if fewer := slices.Delete(slices.Clone(calls), i, i+1); fails(fewer) {
-				calls, again = fewer, true
-				continue
-			}
-			for j := len(calls[i].Takes) - 1; j >= 0 && len(calls[i].Takes) > 1; j-- {
-				fewer := slices.Clone(calls)
-				fewer[i].Takes = model.Without(fewer[i].Takes, j)
-				if fails(fewer) {
-					calls, again = fewer, true
-				}
-			}
-		}
-	}
-	return calls
-}
-
 func isLog(l *stint.Limit) bool { return l.Algorithm() == stint.SlidingLog }
 
 // count returns the number of limits that is selects.
@@ -112,22 +91,6 @@ func count(limits []*stint.Limit, is func(*stint.Limit) bool) (n int) {
 		}
 	}
 	return n
-}
-
-// forgiveWait accepts a longer retry time of a denied take that borrows, which includes what denied
-// takes of the call leave behind, a debt or an entry in a log, which may carry a state to other
-// numbers: a store that finds out in another step which servers deny cannot compute the shorter
-// one.
-func forgiveWait(call stint.Call, got, want []stint.Decision) {
-	leaves := slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.Limit.ForStores().Overdraws() || t.Limit.Spec().CountDenied })
-	if !leaves || len(got) != len(want) {
-		return
-	}
-	for i := range got {
-		if call.Takes[i].Borrows > 0 && !got[i].Allowed {
-			got[i].RetryAfter = want[i].RetryAfter
-		}
-	}
 }
 
 // ask decides a copy of the call.

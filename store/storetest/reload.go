@@ -59,12 +59,12 @@ func reloadBack(t *testing.T, o Options) {
 	}
 	long, short := log(3, 24*time.Hour), log(1, 100*time.Millisecond)
 	const us = time.Microsecond
-	likeModel(t, o, []step{
-		{0, stint.Ask, 2, long},
-		{1 * us, stint.Ask, 3, short},
-		{2 * us, stint.Ask, 3, long},
-		{38*time.Hour + 3*us, stint.Refund, 2, short},
-		{38*time.Hour + 4*us, stint.Ask, 1, short},
+	likeModel(t, o, []model.Moment{
+		{At: 0, Op: stint.Ask, Cost: 2, Limit: long},
+		{At: 1 * us, Op: stint.Ask, Cost: 3, Limit: short},
+		{At: 2 * us, Op: stint.Ask, Cost: 3, Limit: long},
+		{At: 38*time.Hour + 3*us, Op: stint.Refund, Cost: 2, Limit: short},
+		{At: 38*time.Hour + 4*us, Op: stint.Ask, Cost: 1, Limit: short},
 	})
 }
 

@@ -195,3 +195,19 @@ func short(spec stint.Spec) string {
 	}
 	return text.String()
 }
+
+// ForgiveWait accepts a longer retry time of a denied take that borrows, which includes what denied
+// takes of the call leave behind, a debt or an entry in a log, which may carry a state to other
+// numbers: a store that finds out in another step which servers deny cannot compute the shorter
+// one.
+func ForgiveWait(call stint.Call, got, want []stint.Decision) {
+	leaves := slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.Limit.ForStores().Overdraws() || t.Limit.Spec().CountDenied })
+	if !leaves || len(got) != len(want) {
+		return
+	}
+	for i := range got {
+		if call.Takes[i].Borrows > 0 && !got[i].Allowed {
+			got[i].RetryAfter = want[i].RetryAfter
+		}
+	}
+}
