@@ -14,7 +14,6 @@ import (
 	"stint/internal/text"
 	"stint/rule"
 	"stint/server/factsapi"
-	"stint/store/memory"
 	"stint/store/redis/connect"
 	"stint/store/redis/recordlog"
 )
@@ -62,7 +61,7 @@ func (a *App) openFacts() error {
 	}
 	k.Facts, err = facts.New(options)
 	if _, damaged := errors.AsType[*facts.StateError](err); damaged {
-		aside, failed := memory.SetAside(options.State)
+		aside, failed := system.SetAside(options.State)
 		a.log.Error("facts cannot be used: starting without them", "file", options.State, "error", errors.Join(err, failed), "moved_to", aside,
 			"hint", "delete the file that was set aside if nobody needs it")
 		k.Facts, err = facts.New(options)

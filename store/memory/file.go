@@ -3,7 +3,6 @@ package memory
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -43,18 +42,4 @@ var errNoFile = errors.New("not a regular file")
 // SetAside renames a file that Load refused to name.damaged-N, with the first unused N from 1, and
 // returns the new name. So the file stays for an inspection, and the next snapshot can use the
 // name. If name is a link, SetAside renames its target, in the target's folder.
-func SetAside(name string) (string, error) {
-	name, err := system.LinkTarget(name)
-	if err != nil {
-		return "", err
-	}
-	for n := 1; ; n++ {
-		aside := fmt.Sprintf("%s.damaged-%d", name, n)
-		if _, err := os.Lstat(aside); err == nil {
-			continue
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-		return aside, os.Rename(name, aside)
-	}
-}
+func SetAside(name string) (string, error) { return system.SetAside(name) }

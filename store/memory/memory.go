@@ -96,9 +96,9 @@ type Store struct {
 	calls   sync.Pool // of *call
 	scratch sync.Pool // of *[]entry
 
-	penalties atomic.Bool // whether the store ever had the state of a penalty
-	metered   atomic.Bool // whether the store ever had a history
-	outbox    outbox      // events of thresholds
+	penalties atomic.Bool        // whether the store ever had the state of a penalty
+	metered   atomic.Bool        // whether the store ever had a history
+	outbox    transaction.Outbox // events of thresholds
 }
 
 var _ stint.Store = (*Store)(nil)

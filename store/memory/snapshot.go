@@ -113,7 +113,7 @@ func (s *Store) WriteSnapshot(w io.Writer) error {
 		runtime.Gosched() // lets waiting decisions run first
 	}
 	if e.metered { // after the histories, so that no event is missing that one of them has
-		for _, one := range s.outbox.first(math.MaxInt) {
+		for _, one := range s.outbox.First(math.MaxInt) {
 			e.event(&one)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"stint"
@@ -57,13 +55,13 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, c transaction.U
 	}
 	keep, notify := transaction.Metering(t)
 	of := t.Handling.Meter.Of
-	fired := m.History.Charge(c, keep, of, notify, s.outbox.room())
+	fired := m.History.Charge(c, keep, of, notify, s.outbox.Room())
 	m.expiry = m.History.Expiry(t.Limit, keep)
 	for _, percent := range fired {
 		if m.base == "" {
 			m.base = m.EventBase(s.name)
 		}
-		s.outbox.add(transaction.Event{
+		s.outbox.Add(transaction.Event{
 			ID: transaction.EventID(m.base, percent, c.Start, c.End), Domain: m.Domain, Rule: m.Rule, Limit: m.Limit, Subject: m.Subject, Plan: m.Plan,
 			Threshold: percent, Used: uint64(c.Used), Of: uint64(of), Start: c.Start, End: c.End, At: now,
 		})
@@ -92,54 +90,14 @@ func (s *Store) countMeterLocked(sh *shard, fp uint64, m *meter, now stint.Insta
 	}
 }
 
-// outbox has the events that are not delivered yet, the oldest first.
-type outbox struct {
-	mu     sync.Mutex
-	events []transaction.Event
-	ids    map[string]bool // of the events
-	count  atomic.Int64    // len(events)
-}
-
-// room returns how many events there is room for. Takes that ask at the same time may share it.
-func (o *outbox) room() int { return max(0, transaction.MaxEvents-int(o.count.Load())) }
-
-// add appends an event, unless it is there already.
-func (o *outbox) add(e transaction.Event) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ids[e.ID] {
-		return
-	}
-	if o.ids == nil {
-		o.ids = make(map[string]bool)
-	}
-	o.ids[e.ID] = true
-	o.events = append(o.events, e)
-	o.count.Store(int64(len(o.events)))
-}
-
-// first returns a copy of the oldest events, at most most.
-func (o *outbox) first(most int) []transaction.Event {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.events[:min(most, len(o.events))])
-}
-
 // Pending returns at most max events of the outbox, the oldest first.
 func (s *Store) Pending(_ context.Context, max int) ([]transaction.Event, error) {
-	return s.outbox.first(max), nil
+	return s.outbox.First(max), nil
 }
 
 // Done removes events from the outbox by their IDs.
 func (s *Store) Done(_ context.Context, ids []string) error {
-	o := &s.outbox
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, id := range ids {
-		delete(o.ids, id)
-	}
-	o.events = slices.DeleteFunc(o.events, func(e transaction.Event) bool { return !o.ids[e.ID] })
-	o.count.Store(int64(len(o.events)))
+	s.outbox.Done(ids)
 	return nil
 }
 
@@ -274,7 +232,7 @@ func (d *decoder) event() error {
 	if text, ok := d.text(); !ok || e.UnmarshalBinary([]byte(text)) != nil {
 		return damaged("an event that is cut")
 	}
-	d.store.outbox.add(e)
+	d.store.outbox.Add(e)
 	return nil
 }
 

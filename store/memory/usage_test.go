@@ -149,17 +149,18 @@ func TestUsageConcurrent(t *testing.T) {
 func TestOutboxFull(t *testing.T) {
 	s, ctx := New(Options{}), context.Background()
 	for i := range transaction.MaxEvents {
-		s.outbox.add(transaction.Event{ID: fmt.Sprint(i)})
+		s.outbox.Add(transaction.Event{ID: fmt.Sprint(i)})
 	}
 	call := stint.Call{Takes: []stint.Take{meteredTake("a", tenAnHour, 5)}}
 	for i, want := range []int{transaction.MaxEvents, transaction.MaxEvents} {
 		if err := s.Decide(ctx, &call); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(s.outbox.events); got != want {
+		all := s.outbox.First(transaction.MaxEvents + 1)
+		if got := len(all); got != want {
 			t.Errorf("after take %d: %d events, want %d", i, got, want)
 		}
-		if last := s.outbox.events[len(s.outbox.events)-1]; (last.Subject == "user=a") != (i == 1) {
+		if last := all[len(all)-1]; (last.Subject == "user=a") != (i == 1) {
 			t.Errorf("after take %d: %+v", i, last)
 		}
 		if i == 0 {
