@@ -12,6 +12,7 @@ import (
 	"stint/internal/system"
 	"stint/records"
 	"stint/records/inforce"
+	"stint/rule"
 	"stint/server/recordapi"
 	"stint/server/ruleapi"
 	"stint/store/redis/recordlog"
@@ -60,7 +61,8 @@ func (a *App) openRecords() error {
 
 // recordOptions returns the options of the API of records.
 func (a *App) recordOptions() recordapi.Options {
-	return recordapi.Options{Log: a.log, Override: a.limiter.CheckOverride, Plan: a.knowsPlan, SupportFor: a.config.SupportFor}
+	override := func(name string, n rule.Numbers) (bool, error) { return inforce.CheckOverride(a.limiter, name, n) }
+	return recordapi.Options{Log: a.log, Override: override, Plan: a.knowsPlan, SupportFor: a.config.SupportFor}
 }
 
 // ruleOptions returns the options of /v1/rules.

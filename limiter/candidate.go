@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 	"stint/rule"
 )
@@ -119,7 +120,7 @@ func (v *Verdict) readCandidates() {
 			c.Cost = c.Charged
 		}
 		if c.tallied {
-			c.applyTally(t, v.denyPeeks)
+			limits.ApplyTally(&c.Decision, t, c.Cost, v.denyPeeks)
 		}
 		if c.Rule.Soft > 0 && !c.Degraded {
 			c.soften(!c.Beside)

@@ -19,7 +19,7 @@ func (v *Verdict) takeElastic(i int, t stint.Take, how stint.Handling, entries [
 	own, on := t, t
 	alone := how
 	alone.Local = nil // while the store is away the own limit uses its failure policy; the sources have no local share
-	open := e.Pool != nil || low(e, load)
+	open := e.Pool != nil || e.Low(load)
 	if t.Op == stint.Ask {
 		own.Borrows = 1
 		if e.Pool != nil || !open {
@@ -65,15 +65,6 @@ func (v *Verdict) addSourceAt(i int, t stint.Take, how stint.Handling, entries [
 	v.keys = v.Asked[i].Rule.AppendPlace(v.keys, entries)
 	v.addSource(t, how)
 	v.ends[len(v.ends)-1].key = key
-}
-
-// low reports whether the gauge of an elastic limit is fresh and below its threshold.
-func low(e *rule.Elastic, load func(string) (float64, bool)) bool {
-	if load == nil {
-		return false
-	}
-	value, fresh := load(e.Gauge)
-	return fresh && value >= 0 && value < float64(e.Below)/float64(rule.Whole)
 }
 
 // dropPools removes each limit that is the pool of another limit in the same call, because the

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/limiter/line"
 	"stint/rule"
 	"stint/rule/catalog"
@@ -180,7 +181,7 @@ type Limiter struct {
 	lines         *line.Lines
 	measured      atomic.Bool // whether any decision was measured
 	table         atomic.Pointer[rule.Table]
-	tries         tries
+	tries         transaction.Tries
 }
 
 // New returns a limiter that decides by table and keeps its counts in store. A nil table matches
@@ -191,7 +192,7 @@ func New(store stint.Store, table *rule.Table, options Options) *Limiter {
 		secret: options.Secret, denyUnmatched: options.DenyUnmatched, unknown: options.Unknown,
 		records: options.Records, lines: line.New(),
 	}
-	l.tries.decide = l.reportTries
+	l.tries.Decide = l.reportTries
 	l.table.Store(table)
 	return l
 }

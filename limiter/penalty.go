@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"stint"
@@ -20,15 +19,6 @@ import (
 // policy. A denial that came from this process's cache of denials is gathered and counted later, so
 // that it costs no call of the store: as a Settle, which counts nothing if the key was reset
 // meanwhile.
-
-// reportAfter is how long a gathered try waits at most before it is counted. maxGathered is the most
-// keys that are gathered; tries of further ones are counted at once. maxReport is the most keys in
-// one call.
-const (
-	reportAfter = 900 * time.Millisecond
-	maxGathered = 16384
-	maxReport   = 128
-)
 
 // penalty is the penalty of a limit in a call.
 type penalty struct {
@@ -123,12 +113,12 @@ func (l *Limiter) countDenied(ctx context.Context, v *Verdict) {
 		if !t.Op.Asks() || v.looks || a.Allowed || a.Degraded || a.Penalized {
 			continue
 		}
-		if a.Own && l.tries.gather(t) {
+		if a.Own && l.tries.Gather(t) {
 			continue
 		}
 		one := *t
 		one.Independent = true
-		if late, ok := l.tries.take(t); ok {
+		if late, ok := l.tries.Take(t); ok {
 			v.after.Takes = append(v.after.Takes, late)
 		}
 		one.Op = stint.Force
@@ -150,81 +140,9 @@ func (l *Limiter) countDenied(ctx context.Context, v *Verdict) {
 	}
 }
 
-// tries are the denied tries that are not counted in the store yet. The zero value is empty. It is
-// safe for concurrent use.
-type tries struct {
-	decide func(*stint.Call) error // counts them
-
-	mu      sync.Mutex
-	waiting map[stint.Key]stint.Take // by the key of the penalty; the cost is the number of tries
-	timer   bool                     // a report is due
-}
-
-// gather keeps a denied try of a penalty for later. It returns false if too many keys wait, or if the
-// try may start a step, which its answer must say: the tries of the key that wait, this one and the
-// denial before them, which the store counted, are more than start nothing.
-func (g *tries) gather(t *stint.Take) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	one, ok := g.waiting[t.Key]
-	if one.Cost+1 >= t.Limit.Spec().Requests {
-		return false
-	}
-	if ok {
-		one.Cost++
-		g.waiting[one.Key] = one
-		return true
-	}
-	if len(g.waiting) >= maxGathered {
-		return false
-	}
-	if g.waiting == nil {
-		g.waiting = map[stint.Key]stint.Take{}
-	}
-	one = t.Clone()
-	one.Op, one.Cost, one.Independent, one.Undo = stint.Settle, 1, true, new(stint.Decision)
-	g.waiting[one.Key] = one
-	if !g.timer {
-		g.timer = true
-		time.AfterFunc(reportAfter, g.report)
-	}
-	return true
-}
-
-// take removes the tries of a penalty's key, and returns the take that counts them.
-func (g *tries) take(t *stint.Take) (late stint.Take, ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if late, ok = g.waiting[t.Key]; ok {
-		delete(g.waiting, t.Key)
-	}
-	return late, ok
-}
-
-// report counts all gathered tries. After an error the others are not counted: the store is away.
-func (g *tries) report() {
-	g.mu.Lock()
-	waiting := g.waiting
-	g.waiting, g.timer = nil, false
-	g.mu.Unlock()
-	var call stint.Call
-	for _, t := range waiting {
-		if call.Takes = append(call.Takes, t); len(call.Takes) < maxReport {
-			continue
-		}
-		if g.decide(&call) != nil {
-			return
-		}
-		call.Takes = call.Takes[:0]
-	}
-	if len(call.Takes) > 0 {
-		_ = g.decide(&call)
-	}
-}
-
 // ReportTries counts the denied tries that wait to be counted, for a process that ends. They are
 // also counted within a second of each denial.
-func (l *Limiter) ReportTries() { l.tries.report() }
+func (l *Limiter) ReportTries() { l.tries.Report() }
 
 // reportTimeout bounds a report, which no client waits for.
 const reportTimeout = time.Second

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/rule"
 )
 
@@ -84,7 +85,7 @@ func (t *Trial) Seen(i int, d stint.Decision) stint.Decision {
 	a := t.Asked[i]
 	a.Cost, a.Decision = 0, d
 	if a.tallied {
-		a.applyTally(t.Take(i), false)
+		limits.ApplyTally(&a.Decision, t.Take(i), a.Cost, false)
 	}
 	if a.Rule != nil && a.Rule.Soft > 0 && !a.Degraded {
 		a.soften(false)

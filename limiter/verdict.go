@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 	"stint/rule"
 	"stint/rule/catalog"
@@ -478,7 +479,7 @@ func (v *Verdict) readResults() {
 			a.Cost = a.Charged
 		}
 		if a.tallied {
-			a.applyTally(t, v.denyPeeks)
+			limits.ApplyTally(&a.Decision, t, a.Cost, v.denyPeeks)
 		}
 		if a.Rule == nil {
 			continue
@@ -503,30 +504,6 @@ func (v *Verdict) passed() bool {
 		}
 	}
 	return true
-}
-
-// applyTally turns the decision of a Tally into that of the limit: over once its last unit is used.
-func (a *Asked) applyTally(t *stint.Take, denyPeeks bool) {
-	if a.Degraded { // a failure policy decided
-		if a.Limit == t.Limit.Capacity() {
-			a.Limit--
-		}
-		return
-	}
-	over := a.Remaining == 0
-	a.Limit--
-	a.Remaining = max(0, a.Remaining-1)
-	if t.Op != stint.Ask {
-		return
-	}
-	a.Allowed, a.RetryAfter = true, 0
-	switch {
-	case !over || a.Cost == 0 && !denyPeeks:
-	case int64(a.Cost) > a.Limit:
-		a.Allowed, a.RetryAfter = false, stint.Never
-	default:
-		a.Allowed, a.RetryAfter = false, a.ResetAfter
-	}
 }
 
 // soften shows the numbers of the plain limit for a rule whose stored limit includes a soft part,

@@ -25,6 +25,16 @@ type Elastic struct {
 	Upto Ratio
 }
 
+// Low reports whether the gauge is fresh and below its level. load returns the value of a gauge, and whether
+// it is fresh; nil: no gauge is ever fresh.
+func (e *Elastic) Low(load func(gauge string) (value float64, fresh bool)) bool {
+	if load == nil {
+		return false
+	}
+	value, fresh := load(e.Gauge)
+	return fresh && value >= 0 && value < float64(e.Below)/float64(Whole)
+}
+
 // Gauges returns the names of all gauges that the rules of the table read, sorted.
 func (t *Table) Gauges() []string {
 	names := map[string]struct{}{}

@@ -22,3 +22,28 @@ func CountingDenied(l *stint.Limit) *stint.Limit {
 	}
 	return tally
 }
+
+// ApplyTally turns the decision d of a limit that CountingDenied returned, on a take of cost units, into
+// that of the limit it was made of: over once its last unit is used. denyPeeks denies a take of cost 0 then.
+func ApplyTally(d *stint.Decision, t *stint.Take, cost uint32, denyPeeks bool) {
+	if d.Degraded { // a failure policy decided
+		if d.Limit == t.Limit.Capacity() {
+			d.Limit--
+		}
+		return
+	}
+	over := d.Remaining == 0
+	d.Limit--
+	d.Remaining = max(0, d.Remaining-1)
+	if t.Op != stint.Ask {
+		return
+	}
+	d.Allowed, d.RetryAfter = true, 0
+	switch {
+	case !over || cost == 0 && !denyPeeks:
+	case int64(cost) > d.Limit:
+		d.Allowed, d.RetryAfter = false, stint.Never
+	default:
+		d.Allowed, d.RetryAfter = false, d.ResetAfter
+	}
+}
