@@ -23,11 +23,12 @@ type Drainer struct {
 	open     map[net.Conn]bool // open connections; true: no byte was received yet
 	listener net.Listener      // set by Serve
 	ended    bool              // Drain was called
+	served   chan struct{}     // closed when Serve accepts no more connections
 }
 
 // NewDrainer returns a Drainer of server. It sets ConnState and wraps Handler.
 func NewDrainer(server *http.Server) *Drainer {
-	s := &Drainer{server: server, handler: server.Handler, open: make(map[net.Conn]bool)}
+	s := &Drainer{server: server, handler: server.Handler, open: make(map[net.Conn]bool), served: make(chan struct{})}
 	s.writers.New = func() any { return &writer{leaving: &s.leaving} }
 	s.server.ConnState = s.track
 	s.server.Handler = http.HandlerFunc(s.serve)
@@ -103,6 +104,7 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Serve handles the connections of l until Drain, and then returns nil.
 func (s *Drainer) Serve(l net.Listener) error {
+	defer close(s.served)
 	s.mu.Lock()
 	s.listener = l
 	ended := s.ended
@@ -128,7 +130,7 @@ func (s *Drainer) Ready(yes bool) { s.leaving.Store(!yes) }
 // their next call can announce the end. Connections that have sent nothing are closed at most
 // silent after that.
 func (s *Drainer) Drain(ctx context.Context, linger, silent time.Duration) (cut bool) {
-	s.refuse() // first, because clients that see the announcement connect again at once
+	s.refuse(ctx) // first, because clients that see the announcement connect again at once
 	s.Ready(false)
 	s.await(ctx, linger)
 	timer := time.AfterFunc(silent, s.closeFresh)
@@ -142,14 +144,25 @@ func (s *Drainer) Drain(ctx context.Context, linger, silent time.Duration) (cut 
 	return false
 }
 
-// refuse closes the listener.
-func (s *Drainer) refuse() {
+// acceptTime is how long a closed listener may take to end its Accept.
+const acceptTime = time.Second
+
+// refuse closes the listener, and waits until the last connection that it accepted is known: the
+// process must not end before it is answered.
+func (s *Drainer) refuse(ctx context.Context) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.ended = true
-	if s.listener != nil {
-		// Shutdown closes the listener too, and nobody could handle the error.
-		_ = s.listener.Close()
+	l := s.listener
+	s.mu.Unlock()
+	if l == nil {
+		return
+	}
+	// Shutdown closes the listener too, and nobody could handle the error.
+	_ = l.Close()
+	select {
+	case <-s.served:
+	case <-ctx.Done():
+	case <-time.After(acceptTime):
 	}
 }
 
