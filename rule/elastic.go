@@ -77,3 +77,51 @@ func (e *Elastic) String() string {
 	}
 	return text
 }
+
+// LendHint says which rules can lend.
+const LendHint = "name a plain limit of a rate that everybody shares"
+
+// LendFault returns why the rule cannot be the pool of an elastic one, and what to do; "" if it can. It does
+// not look whether the rule is elastic itself.
+func (r *Rule) LendFault() (why, hint string) {
+	hint = LendHint
+	switch s := r.Limit.Spec(); {
+	case r.Plan != nil:
+		why = "takes its limit from plans, and lends only from one that everybody shares"
+		hint = "name a rule with numbers of its own"
+	case s.Algorithm == stint.Unlimited:
+		why = "is unlimited, so nothing bounds what it lends"
+	case s.Algorithm == stint.LeakyBucket:
+		why = "is a leaky_bucket, which lends places in a queue"
+	case r.Answers != nil:
+		why = "counts responses, so its room is not known when it is asked"
+	case s.CountDenied:
+		why = "counts what it denies, so asking it would use it up"
+	case r.Candidate != nil:
+		why = "tries a candidate, of which nothing is lent"
+		hint = "leave out the candidate, or name another rule"
+	case r.Shadow || r.Quota:
+		why = "is in shadow_mode or quota_mode, and denies nobody by itself"
+	case slices.ContainsFunc(r.Path, Level.Varies):
+		l := r.Path[slices.IndexFunc(r.Path, Level.Varies)]
+		why = fmt.Sprintf("has a bucket for each value of %s, and lends only from one that everybody shares", l.Key)
+		hint = fmt.Sprintf("give it a value, such as {key: %s, value: all}; requests with that descriptor use up what is lent", l.Key)
+		if l.Wildcard {
+			hint = fmt.Sprintf("add share_threshold: true to the descriptor %s, or give it a value without *", l)
+		}
+	case r.scattered():
+		why = "is placed by the values that a pattern matches, so each may count on another server"
+		hint = "leave out shard_by: the rule has one bucket"
+	case r.Mode() >= Eventual:
+		why = fmt.Sprintf("is decided by each node itself (coordination: %s), and elastic limits ask the store", r.Mode())
+		hint = "write coordination: strict or leased in the rule that lends"
+	}
+	return why, hint
+}
+
+// scattered reports whether values with a common bucket may have different places.
+func (r *Rule) scattered() bool {
+	return slices.ContainsFunc(r.Path, func(l Level) bool {
+		return l.Wildcard && l.Shared && slices.Contains(r.ShardBy, l.Key)
+	})
+}

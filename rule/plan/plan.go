@@ -1,4 +1,5 @@
-// Package plan reads the plans of rule files: named sets of limits, one of which each client has.
+// Package plan reads the plans of rule files: named sets of limits, one of which each client has; and what
+// is kept of the use of a limit.
 package plan
 
 import (

@@ -2,12 +2,11 @@ package rulefile
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"stint"
 	"stint/internal/strictyaml"
 	"stint/rule"
+	"stint/rule/rulefile/hints"
 )
 
 // mostUpto is the greatest value of `upto`.
@@ -37,7 +36,7 @@ func (l *limit) readElastic(v strictyaml.Value) {
 			read(v)
 		}
 	}
-	known := v.Object("elastic", words, elasticHint)
+	known := v.Object("elastic", words, hints.Elastic)
 	upto, saysUpto := said["upto"]
 	switch {
 	case !known:
@@ -53,20 +52,6 @@ func (l *limit) readElastic(v strictyaml.Value) {
 		return
 	}
 	l.wrong = true
-}
-
-func elasticHint(word string) string {
-	switch word {
-	case "pool", "of", "borrow", "borrow_from", "rule", "name":
-		return "write from: and the name of a rule of this domain"
-	case "load":
-		return "write from: load"
-	case "up_to", "max", "cap", "limit":
-		return "write upto: and a percentage, such as 300%"
-	case "above", "under", "threshold":
-		return "write below: and a percentage, such as 70%"
-	}
-	return ""
 }
 
 // readGauge reads the words that belong to `from: load`.
@@ -190,43 +175,13 @@ func (f *fileCompiler) noPool(b borrower, name string) {
 
 // checkPool refuses a pool that cannot lend.
 func (f *fileCompiler) checkPool(b borrower, pool *rule.Rule) {
-	why, hint := "", "name a plain limit of a rate that everybody shares"
-	switch s := pool.Limit.Spec(); {
-	case pool.Plan != nil:
-		why = "takes its limit from plans, and lends only from one that everybody shares"
-		hint = "name a rule with numbers of its own"
-	case f.isElastic(pool):
-		why = "is elastic itself"
-	case s.Algorithm == stint.Unlimited:
-		why = "is unlimited, so nothing bounds what it lends"
-	case s.Algorithm == stint.LeakyBucket:
-		why = "is a leaky_bucket, which lends places in a queue"
-	case pool.Answers != nil:
-		why = "counts responses, so its room is not known when it is asked"
-	case s.CountDenied:
-		why = "counts what it denies, so asking it would use it up"
-	case pool.Candidate != nil:
-		why = "tries a candidate, of which nothing is lent"
-		hint = "leave out the candidate, or name another rule"
-	case pool.Shadow || pool.Quota:
-		why = "is in shadow_mode or quota_mode, and denies nobody by itself"
-	case slices.ContainsFunc(pool.Path, rule.Level.Varies):
-		l := pool.Path[slices.IndexFunc(pool.Path, rule.Level.Varies)]
-		why = fmt.Sprintf("has a bucket for each value of %s, and lends only from one that everybody shares", l.Key)
-		hint = fmt.Sprintf("give it a value, such as {key: %s, value: all}; requests with that descriptor use up what is lent", l.Key)
-		if l.Wildcard {
-			hint = fmt.Sprintf("add share_threshold: true to the descriptor %s, or give it a value without *", l)
-		}
-	case scattered(pool):
-		why = "is placed by the values that a pattern matches, so each may count on another server"
-		hint = "leave out shard_by: the rule has one bucket"
-	case pool.Mode() >= rule.Eventual:
-		why = fmt.Sprintf("is decided by each node itself (coordination: %s), and elastic limits ask the store", pool.Mode())
-		hint = "write coordination: strict or leased in the rule that lends"
-	default:
-		return
+	why, hint := pool.LendFault()
+	if f.isElastic(pool) {
+		why, hint = "is elastic itself", rule.LendHint
 	}
-	b.elastic.from.Fail(fmt.Sprintf("from: the rule %q %s", pool.Name, why), hint)
+	if why != "" {
+		b.elastic.from.Fail(fmt.Sprintf("from: the rule %q %s", pool.Name, why), hint)
+	}
 }
 
 func (f *fileCompiler) isElastic(r *rule.Rule) bool {

@@ -86,16 +86,8 @@ func (f *fileCompiler) httpLimit(v strictyaml.Value) {
 }
 
 func httpLimitHint(word string) string {
-	switch word {
-	case "stage", "disable_key", "apply_on_stream_done":
-		return word + " is not in this version; leave it out"
-	case "group", "levels", "each", "nested":
-		return "write groups: and the actions that tell them, from the outermost in"
-	case "limit":
-		return "limits stand in the descriptors; actions only describe a request"
-	}
 	if action.Known(word) {
 		return fmt.Sprintf("%s is an action: write `actions: [{%s: ...}]`", word, word)
 	}
-	return hints.Elsewhere(word)
+	return hints.HTTPLimit(word)
 }

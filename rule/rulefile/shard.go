@@ -32,10 +32,3 @@ func (l *limit) placeBy(r *rule.Rule) {
 	}
 	r.ShardBy = l.shardBy
 }
-
-// scattered reports whether values with a common bucket may have different places.
-func scattered(r *rule.Rule) bool {
-	return slices.ContainsFunc(r.Path, func(l rule.Level) bool {
-		return l.Wildcard && l.Shared && slices.Contains(r.ShardBy, l.Key)
-	})
-}
