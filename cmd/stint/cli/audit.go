@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -73,39 +72,8 @@ func runAuditShow(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var page struct {
-		Entries []trail.Entry
-		Next    *string
-	}
-	return c.show(s.Out, answer, &page, func(w io.Writer) {
-		if len(page.Entries) == 0 {
-			fmt.Fprintln(w, "none")
-		} else {
-			fmt.Fprintln(w, entryColumns)
-		}
-		for i := range page.Entries {
-			printEntry(w, &page.Entries[i])
-		}
-		if page.Next != nil {
-			fmt.Fprintf(w, "and older ones: --before %s\n", *page.Next)
-		}
-	})
-}
-
-const entryColumns = "NUMBER\tTIME\tWHO\tFROM\tACTION\tWHAT\tCHANGE\tUNTIL\tWHY"
-
-// printEntry prints an entry of the audit trail as a row.
-func printEntry(w io.Writer, e *trail.Entry) {
-	what := e.Kind + " " + strings.ReplaceAll(e.Object, "\n", " of ")
-	if e.Erased {
-		what = e.Kind + " (erased)"
-	}
-	until := "-"
-	if !e.Until.IsZero() {
-		until = e.Until.UTC().Format(time.RFC3339)
-	}
-	fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Number, e.Time.UTC().Format(time.RFC3339), view.OrDash(e.Actor), view.OrDash(e.From),
-		e.Action, what, view.OrDash(view.Changes(e.Before, e.After)), until, view.OrDash(e.Why))
+	var page view.Audit
+	return c.show(s.Out, answer, &page, page.Print)
 }
 
 func runAuditVerify(ctx context.Context, s Streams, args []string) error {

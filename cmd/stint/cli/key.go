@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -100,16 +99,7 @@ func (o *keyOptions) hash(s Streams, flags *pflag.FlagSet) (string, error) {
 // printKey prints a new key.
 func printKey(c *adminCall, s Streams, text []byte) error {
 	var r view.Record
-	return c.show(s.Out, text, &r, func(w io.Writer) {
-		key := r.Key + "  (shown once)"
-		if r.Repeated {
-			key = "made before, and not shown again"
-		}
-		fmt.Fprintf(w, "key\t%s\nhash\t%s\nsubject\t%s\nuntil\t%s\n", key, r.Hash, r.Subject, r.End())
-		if r.Replaces != "" {
-			fmt.Fprintf(w, "replaces\t%s\n", r.Replaces)
-		}
-	})
+	return c.show(s.Out, text, &r, r.PrintKey)
 }
 
 func runKeyCreate(ctx context.Context, s Streams, args []string) error {
@@ -180,11 +170,5 @@ func runKeyList(ctx context.Context, s Streams, args []string) error {
 	if err := prepare(o.subjectFlags(&c, "keys list"), args, 0, "", ""); err != nil {
 		return err
 	}
-	return o.list(ctx, s, &c, "/v1/keys", func(w io.Writer, r *view.Record) {
-		replaced := "-"
-		if r.ReplacedBy != "" {
-			replaced = "by " + r.ReplacedBy[:12]
-		}
-		fmt.Fprintf(w, "%s\t...%s\t%s\t%s\t%s\t%s\n", r.Hash[:12], r.Last, r.Subject, r.End(), replaced, view.OrDash(r.Why))
-	}, "HASH\tLAST\tSUBJECT\tUNTIL\tREPLACED\tWHY")
+	return o.list(ctx, s, &c, "/v1/keys", view.Keys)
 }

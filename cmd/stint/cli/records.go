@@ -209,29 +209,14 @@ func query(pairs ...string) string {
 }
 
 // list prints one page of records in columns.
-func (o *listOptions) list(ctx context.Context, s Streams, c *adminCall, path string, row func(w io.Writer, r *view.Record), columns string) error {
+func (o *listOptions) list(ctx context.Context, s Streams, c *adminCall, path string, as view.Columns) error {
 	path += "?" + query("limit", strconv.Itoa(o.limit), "after", o.after, "subject", o.subject, "rule", o.rule)
 	text, err := c.get(ctx, path)
 	if err != nil {
 		return err
 	}
-	var page struct {
-		Records []view.Record
-		Next    *string
-	}
-	return c.show(s.Out, text, &page, func(w io.Writer) {
-		if len(page.Records) == 0 && page.Next == nil {
-			fmt.Fprintln(w, "none")
-			return
-		}
-		fmt.Fprintln(w, columns)
-		for i := range page.Records {
-			row(w, &page.Records[i])
-		}
-		if page.Next != nil {
-			fmt.Fprintf(w, "and more, after %q\n", *page.Next)
-		}
-	})
+	var page view.Page
+	return c.show(s.Out, text, &page, func(w io.Writer) { page.Print(w, as) })
 }
 
 func runBans(ctx context.Context, s Streams, args []string) error {
@@ -240,9 +225,7 @@ func runBans(ctx context.Context, s Streams, args []string) error {
 	if err := prepare(o.flags(&c, "bans"), args, 0, "", ""); err != nil {
 		return err
 	}
-	return o.list(ctx, s, &c, "/v1/bans", func(w io.Writer, r *view.Record) {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", r.Who(), r.End(), view.OrDash(r.Why))
-	}, "WHO\tUNTIL\tWHY")
+	return o.list(ctx, s, &c, "/v1/bans", view.Bans)
 }
 
 // overrideOptions are the flags of stint override.
@@ -316,9 +299,7 @@ func runOverrides(ctx context.Context, s Streams, args []string) error {
 	if err := prepare(o.overrideFlags(&c, "overrides"), args, 0, "", ""); err != nil {
 		return err
 	}
-	return o.list(ctx, s, &c, "/v1/overrides", func(w io.Writer, r *view.Record) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Who(), r.Rule, r.Numbers(), r.End(), view.OrDash(r.Why))
-	}, "WHO\tRULE\tNUMBERS\tUNTIL\tWHY")
+	return o.list(ctx, s, &c, "/v1/overrides", view.Overrides)
 }
 
 // columns returns a writer that aligns columns.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/cmd/stint/view"
-	"stint/records"
-	"stint/records/trail"
 )
 
 // transferTimeout is the time limit of an import or an export.
@@ -125,8 +122,8 @@ func runImport(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var answer importAnswer
-	err = c.show(s.Out, text, &answer, func(w io.Writer) { answer.print(w) })
+	var answer view.Imported
+	err = c.show(s.Out, text, &answer, answer.Print)
 	for _, warning := range answer.Warnings {
 		fmt.Fprintln(s.Err, "warning: "+warning)
 	}
@@ -150,39 +147,6 @@ func (s *source) Read(p []byte) (int, error) {
 
 func unreadable(err error) error {
 	return Refuse("cannot read the records: "+err.Error(), "name a file, or - for standard input")
-}
-
-// importAnswer is the answer to an import.
-type importAnswer struct {
-	DryRun                                    bool `json:"dry_run"`
-	Revision                                  uint64
-	Added, Changed, Deleted, Unchanged, Ended int
-	Warnings                                  []string
-
-	Differences []struct {
-		Do, Record, Name string
-		Before, After    json.RawMessage
-	}
-}
-
-func (a *importAnswer) print(w io.Writer) {
-	for _, d := range a.Differences {
-		old, next := d.Before, d.After
-		if string(old) == "null" {
-			old = nil
-		}
-		if string(next) == "null" {
-			next = nil
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Do, d.Record, strings.ReplaceAll(d.Name, "\n", " of "), view.OrDash(view.Changes(old, next)))
-	}
-	if n := a.Added + a.Changed + a.Deleted - len(a.Differences); n > 0 {
-		fmt.Fprintf(w, "and %d more\n", n)
-	}
-	fmt.Fprintf(w, "added %d, changed %d, deleted %d, unchanged %d, left out because they have ended %d\n", a.Added, a.Changed, a.Deleted, a.Unchanged, a.Ended)
-	if a.DryRun {
-		fmt.Fprintln(w, "dry run: nothing was changed")
-	}
 }
 
 func runExport(ctx context.Context, s Streams, args []string) (err error) {
@@ -272,26 +236,8 @@ func runRecordsShow(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var answer struct {
-		Records []json.RawMessage
-		Audit   []trail.Entry
-	}
-	return c.show(s.Out, text, &answer, func(w io.Writer) {
-		if len(answer.Records)+len(answer.Audit) == 0 {
-			fmt.Fprintln(w, "nothing is kept of "+flags.Arg(0))
-			return
-		}
-		for _, r := range answer.Records {
-			fields := view.FieldsOf(r)
-			fmt.Fprintf(w, "%s\trevision %s\t%s\n", fields["record"], fields["revision"], strings.TrimSpace(string(r)))
-		}
-		if len(answer.Audit) > 0 {
-			fmt.Fprintln(w, entryColumns)
-		}
-		for i := range answer.Audit {
-			printEntry(w, &answer.Audit[i])
-		}
-	})
+	var answer view.Kept
+	return c.show(s.Out, text, &answer, func(w io.Writer) { answer.Print(w, flags.Arg(0)) })
 }
 
 func runRecordsStatus(ctx context.Context, s Streams, args []string) error {
@@ -303,33 +249,6 @@ func runRecordsStatus(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var answer struct {
-		Revision uint64
-		AgeMS    int64 `json:"age_ms"`
-		Writable bool
-		Error    string
-		Kinds    map[records.Kind]int
-		Head     struct {
-			Number uint64
-			Hash   string
-		}
-		Nodes []struct {
-			Name     string
-			Revision uint64
-			Seen     time.Time
-		}
-	}
-	return c.show(s.Out, text, &answer, func(w io.Writer) {
-		fmt.Fprintf(w, "revision\t%d, %v old\n", answer.Revision, time.Duration(answer.AgeMS)*time.Millisecond)
-		for _, kind := range []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules, records.Plans} {
-			fmt.Fprintf(w, "%ss\t%d\n", kind, answer.Kinds[kind])
-		}
-		fmt.Fprintf(w, "audit\t%d:%s\n", answer.Head.Number, answer.Head.Hash)
-		for _, n := range answer.Nodes {
-			fmt.Fprintf(w, "node %s\trevision %d, seen %s\n", n.Name, n.Revision, n.Seen.UTC().Format(time.RFC3339))
-		}
-		if !answer.Writable {
-			fmt.Fprintf(w, "no changes\t%s\n", answer.Error)
-		}
-	})
+	var answer view.Records
+	return c.show(s.Out, text, &answer, answer.Print)
 }

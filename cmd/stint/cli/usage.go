@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/url"
 	"strings"
@@ -59,14 +58,6 @@ func (o *usageOptions) path(subject string) string {
 	return strings.TrimSuffix(path+"?"+query.Encode(), "?")
 }
 
-// used is a row of the answer, of a subject or of a plan.
-type used struct {
-	Subject, Plan, Rule, Limit, Start, End string
-	Subjects                               int
-	Used                                   uint64
-	Open                                   bool
-}
-
 func runUsage(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
 	var o usageOptions
@@ -88,34 +79,6 @@ func runUsage(ctx context.Context, s Streams, args []string) error {
 		_, err := s.Out.Write(text)
 		return err
 	}
-	var answer struct{ Usage, Plans []used }
-	return c.show(s.Out, text, &answer, func(w io.Writer) {
-		switch {
-		case len(answer.Usage)+len(answer.Plans) == 0:
-			fmt.Fprintln(w, "none")
-			return
-		case o.plans:
-			fmt.Fprintln(w, "PLAN\tRULE\tPERIOD\tSUBJECTS\tUSED")
-		default:
-			fmt.Fprintln(w, "SUBJECT\tPLAN\tRULE\tPERIOD\tUSED")
-		}
-		for _, r := range answer.Plans {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", view.OrDash(r.Plan), r.name(), r.period(), r.Subjects, r.units())
-		}
-		for _, r := range answer.Usage {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Subject, view.OrDash(r.Plan), r.name(), r.period(), r.units())
-		}
-	})
-}
-
-// name returns the rule, with the limit of the plan if it has one.
-func (r *used) name() string { return strings.TrimSuffix(r.Rule+" "+r.Limit, " ") }
-
-func (r *used) period() string { return r.Start + " to " + r.End }
-
-func (r *used) units() string {
-	if r.Open {
-		return fmt.Sprintf("%d so far", r.Used)
-	}
-	return fmt.Sprint(r.Used)
+	var answer view.Usage
+	return c.show(s.Out, text, &answer, func(w io.Writer) { answer.Print(w, o.plans) })
 }

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -70,30 +68,6 @@ func (o *whyFlags) find(ctx context.Context, s Streams, c *adminCall) error {
 	if err != nil {
 		return err
 	}
-	var answer struct {
-		Denials []struct {
-			At                        time.Time
-			Domain, Rule, Key, Reason string
-			Limit                     int64
-			RetryAfter                time.Duration `json:"retry_after_ns"`
-			Degraded                  bool
-			Config                    *view.Limit
-		}
-	}
-	return c.show(s.Out, text, &answer, func(w io.Writer) {
-		fmt.Fprintln(w, "AT\tDOMAIN\tRULE\tREASON\tRETRY\tKEY\tLIMIT NOW")
-		for _, d := range answer.Denials {
-			retry, limit := d.RetryAfter.String(), "-"
-			if d.RetryAfter == 1<<63-1 {
-				retry = "never"
-			}
-			if d.Config != nil {
-				limit = d.Config.String()
-			}
-			if d.Degraded {
-				d.Reason += " (the store did not answer)"
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.At.UTC().Format(time.RFC3339), d.Domain, view.OrDash(d.Rule), d.Reason, retry, d.Key, limit)
-		}
-	})
+	var answer view.Denials
+	return c.show(s.Out, text, &answer, answer.Print)
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -64,4 +65,60 @@ func (r *Record) Numbers() string {
 		parts = append(parts, fmt.Sprintf("burst %d", r.Burst))
 	}
 	return strings.Join(parts, " ")
+}
+
+// PrintKey prints a new API key.
+func (r *Record) PrintKey(w io.Writer) {
+	key := r.Key + "  (shown once)"
+	if r.Repeated {
+		key = "made before, and not shown again"
+	}
+	fmt.Fprintf(w, "key\t%s\nhash\t%s\nsubject\t%s\nuntil\t%s\n", key, r.Hash, r.Subject, r.End())
+	if r.Replaces != "" {
+		fmt.Fprintf(w, "replaces\t%s\n", r.Replaces)
+	}
+}
+
+// Page is a page of records.
+type Page struct {
+	Records []Record
+	Next    *string
+}
+
+// Columns are how a list shows records.
+type Columns struct {
+	names string
+	row   func(w io.Writer, r *Record)
+}
+
+// The columns of each list.
+var (
+	Bans = Columns{"WHO\tUNTIL\tWHY", func(w io.Writer, r *Record) {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.Who(), r.End(), OrDash(r.Why))
+	}}
+	Overrides = Columns{"WHO\tRULE\tNUMBERS\tUNTIL\tWHY", func(w io.Writer, r *Record) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Who(), r.Rule, r.Numbers(), r.End(), OrDash(r.Why))
+	}}
+	Keys = Columns{"HASH\tLAST\tSUBJECT\tUNTIL\tREPLACED\tWHY", func(w io.Writer, r *Record) {
+		replaced := "-"
+		if r.ReplacedBy != "" {
+			replaced = "by " + r.ReplacedBy[:12]
+		}
+		fmt.Fprintf(w, "%s\t...%s\t%s\t%s\t%s\t%s\n", r.Hash[:12], r.Last, r.Subject, r.End(), replaced, OrDash(r.Why))
+	}}
+)
+
+// Print prints the records in columns.
+func (a *Page) Print(w io.Writer, as Columns) {
+	if len(a.Records) == 0 && a.Next == nil {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	fmt.Fprintln(w, as.names)
+	for i := range a.Records {
+		as.row(w, &a.Records[i])
+	}
+	if a.Next != nil {
+		fmt.Fprintf(w, "and more, after %q\n", *a.Next)
+	}
 }

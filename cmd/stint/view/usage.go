@@ -1,0 +1,49 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Usage is the answer to /v1/usage, /v1/usage/plans and /v1/usage/export.
+type Usage struct{ Usage, Plans []used }
+
+// used is a row of the answer, of a subject or of a plan.
+type used struct {
+	Subject, Plan, Rule, Limit, Start, End string
+	Subjects                               int
+	Used                                   uint64
+	Open                                   bool
+}
+
+// Print prints the use in columns, by plan or by subject.
+func (a *Usage) Print(w io.Writer, plans bool) {
+	switch {
+	case len(a.Usage)+len(a.Plans) == 0:
+		fmt.Fprintln(w, "none")
+		return
+	case plans:
+		fmt.Fprintln(w, "PLAN\tRULE\tPERIOD\tSUBJECTS\tUSED")
+	default:
+		fmt.Fprintln(w, "SUBJECT\tPLAN\tRULE\tPERIOD\tUSED")
+	}
+	for _, r := range a.Plans {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", OrDash(r.Plan), r.name(), r.period(), r.Subjects, r.units())
+	}
+	for _, r := range a.Usage {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Subject, OrDash(r.Plan), r.name(), r.period(), r.units())
+	}
+}
+
+// name returns the rule, with the limit of the plan if it has one.
+func (r *used) name() string { return strings.TrimSuffix(r.Rule+" "+r.Limit, " ") }
+
+func (r *used) period() string { return r.Start + " to " + r.End }
+
+func (r *used) units() string {
+	if r.Open {
+		return fmt.Sprintf("%d so far", r.Used)
+	}
+	return fmt.Sprint(r.Used)
+}
