@@ -12,8 +12,8 @@ import (
 
 	"stint/app/settings"
 	"stint/internal/testkit"
-	"stint/internal/testkit/loadclient"
 	"stint/internal/testkit/samples"
+	"stint/loadtest"
 	"stint/records"
 )
 
@@ -113,12 +113,12 @@ func TestOverrideUnderLoad(t *testing.T) {
 					}
 					pass(400 * time.Millisecond) // local shares fill up
 					user := fmt.Sprint("user", i)
-					plan := loadclient.Plan{
+					plan := loadtest.Fleet{
 						Nodes: []string{"http://" + s.Addr("http")}, Callers: 4, Pause: 500 * time.Microsecond, Each: 1 << 20,
-						Questions: []string{loadclient.Question("api", "user", user, 1), loadclient.Question("api", "user", user, 5)},
+						Questions: []string{loadtest.Question("api", "user", user, 1), loadtest.Question("api", "user", user, 5)},
 					}
 					ctx, stop := context.WithCancel(t.Context())
-					var record loadclient.Record
+					var record loadtest.FleetRecord
 					var failed error
 					done := make(chan struct{})
 					go func() { record, failed = plan.Run(ctx); close(done) }()
@@ -135,7 +135,7 @@ func TestOverrideUnderLoad(t *testing.T) {
 					<-done
 					testkit.Must(t, failed)
 					passed := weighed(record.Answers)
-					worst := loadclient.Worst(passed, may, most)
+					worst := loadtest.WorstOf(passed, may, most)
 					t.Logf("%d requests: %d of %d passed; in the worst window, of %v, %d where %.0f may", requests, len(passed), len(record.Answers), worst.Length, worst.Passed, worst.May)
 					if worst.Over() > 0 || len(passed) == 0 {
 						t.Errorf("%s\noverride to %d: %.0f too many passed in %v, %d in all", rules, requests, worst.Over(), worst.Length, len(passed))

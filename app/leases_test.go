@@ -13,7 +13,7 @@ import (
 	"stint"
 	"stint/app/settings"
 	"stint/internal/testkit"
-	"stint/internal/testkit/loadclient"
+	"stint/loadtest"
 )
 
 // busyBucket returns a rule of 1,000 at once and as many a second, with more lines.
@@ -150,12 +150,12 @@ func TestReloadModes(t *testing.T) {
 				before = rules
 				pass(400 * time.Millisecond) // local shares fill up
 				user := fmt.Sprint("user", i)
-				plan := loadclient.Plan{
+				plan := loadtest.Fleet{
 					Nodes: []string{"http://" + s.Addr("http")}, Callers: 4, Pause: 500 * time.Microsecond, Each: 1 << 20,
-					Questions: []string{loadclient.Question("api", "user", user, 1), loadclient.Question("api", "user", user, 5)},
+					Questions: []string{loadtest.Question("api", "user", user, 1), loadtest.Question("api", "user", user, 5)},
 				}
 				ctx, stop := context.WithCancel(t.Context())
-				var record loadclient.Record
+				var record loadtest.FleetRecord
 				var failed error
 				done := make(chan struct{})
 				go func() { record, failed = plan.Run(ctx); close(done) }()
@@ -168,7 +168,7 @@ func TestReloadModes(t *testing.T) {
 				<-done
 				testkit.Must(t, failed)
 				passed := weighed(record.Answers)
-				worst := loadclient.Worst(passed, may, 1000)
+				worst := loadtest.WorstOf(passed, may, 1000)
 				t.Logf("change %2d: %d of %d passed; in the worst window, of %v, %d where %.0f may", i, len(passed), len(record.Answers), worst.Length, worst.Passed, worst.May)
 				if worst.Over() > 0 || len(passed) == 0 {
 					t.Errorf("change %d: %.0f too many passed in %v, %d in all", i, worst.Over(), worst.Length, len(passed))
@@ -184,16 +184,16 @@ func TestDividedThroughOutage(t *testing.T) {
 	t.Parallel()
 	server, file := testkit.StartRedis(t), filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, strings.Replace(dividedBucket("4%"), "nodes: 1", "nodes: 2", 1)) // small enough to be used up, however slow the requests are
-	plan := loadclient.Plan{
+	plan := loadtest.Fleet{
 		Callers: 2, Pause: 2 * time.Millisecond, Each: 1 << 20,
-		Questions: []string{loadclient.Question("api", "user", "x", 1), loadclient.Question("api", "user", "x", 5)},
+		Questions: []string{loadtest.Question("api", "user", "x", 1), loadtest.Question("api", "user", "x", 5)},
 	}
 	for range 2 {
 		s := start(t, func(c *settings.Config) { c.Rules, c.Store = []string{file}, server.URL() })
 		plan.Nodes = append(plan.Nodes, "http://"+s.Addr("http"))
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var record loadclient.Record
+	var record loadtest.FleetRecord
 	var failed error
 	done := make(chan struct{})
 	began := time.Now()
@@ -209,7 +209,7 @@ func TestDividedThroughOutage(t *testing.T) {
 	stop()
 	<-done
 	testkit.Must(t, failed)
-	frozen := record.Of(func(a *loadclient.Answer) bool { return a.Sent > from && a.Answered < until })
+	frozen := record.Of(func(a *loadtest.FleetAnswer) bool { return a.Sent > from && a.Answered < until })
 	passed, denied := 0, 0
 	for _, a := range frozen {
 		switch {
@@ -221,7 +221,7 @@ func TestDividedThroughOutage(t *testing.T) {
 			denied++
 		}
 	}
-	worst := loadclient.Worst(weighed(record.Answers), 1000, 1000)
+	worst := loadtest.WorstOf(weighed(record.Answers), 1000, 1000)
 	t.Logf("%d passed and %d were denied as degraded in %v without a store; in the worst window, of %v, %d where %.0f may",
 		passed, denied, until-from, worst.Length, worst.Passed, worst.May)
 	if most := 40 + int(40*(until-from).Seconds()); passed == 0 || passed > most || denied == 0 {
@@ -233,7 +233,7 @@ func TestDividedThroughOutage(t *testing.T) {
 }
 
 // weighed returns the answers that passed, each as often as its cost.
-func weighed(answers []loadclient.Answer) (all []loadclient.Answer) {
+func weighed(answers []loadtest.FleetAnswer) (all []loadtest.FleetAnswer) {
 	for _, a := range answers {
 		for range 1 + 4*a.Question {
 			if a.Allowed {

@@ -13,8 +13,8 @@ import (
 	"stint/internal/strictyaml"
 	"stint/internal/strictyaml/parser"
 	"stint/internal/testkit"
-	"stint/internal/testkit/loadclient"
 	"stint/internal/testkit/programs"
+	"stint/loadtest"
 )
 
 // service has the fields of a service in a compose file that the tests check.
@@ -228,7 +228,7 @@ func TestCompose(t *testing.T) {
 			if len(services) != c.stints {
 				t.Fatalf("%d services of Stint, want %d", len(services), c.stints)
 			}
-			plan := loadclient.Plan{Callers: 1, Each: 12, Questions: []string{login("192.0.2.7")}}
+			plan := loadtest.Fleet{Callers: 1, Each: 12, Questions: []string{login("192.0.2.7")}}
 			for _, s := range services {
 				plan.Nodes = append(plan.Nodes, "http://"+s.HTTP)
 			}
@@ -236,7 +236,7 @@ func TestCompose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if passed := loadclient.Allowed(record.Answers); passed != 10 || record.Lost > 0 {
+			if passed := loadtest.AllowedOf(record.Answers); passed != 10 || record.Lost > 0 {
 				t.Errorf("%d of ten passed at all services together, %d questions lost", passed, record.Lost)
 			}
 			for _, s := range services {

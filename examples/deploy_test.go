@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"stint/internal/testkit"
-	"stint/internal/testkit/loadclient"
 	"stint/internal/testkit/programs"
+	"stint/loadtest"
 )
 
 // The measurements of the documents use a higher value.
@@ -113,7 +113,7 @@ func (s site) spent(t *testing.T) cost {
 	if c.waited = c.decided - s.metric(t, "stint_refusals_answered_total"); s.leased {
 		c.waited = s.metric(t, "stint_lease_store_decisions_total")
 	}
-	scripts, err := loadclient.StoreCalls(s.store.Addr)
+	scripts, err := loadtest.StoreCalls(s.store.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (c cost) each(since cost) cost {
 
 // asked is the result of a load, with the cost of each decision.
 type asked struct {
-	loadclient.Record
+	loadtest.FleetRecord
 	cost
 }
 
@@ -137,12 +137,12 @@ type asked struct {
 func (s site) ask(t *testing.T, units int, clients ...string) asked {
 	t.Helper()
 	const callers, pause = 4, 5 * time.Millisecond
-	plan := loadclient.Plan{Nodes: s.nodes, Callers: callers, Each: *askedEach, Pause: pause}
+	plan := loadtest.Fleet{Nodes: s.nodes, Callers: callers, Each: *askedEach, Pause: pause}
 	if testing.Short() {
 		plan.Each /= 5
 	}
 	for _, client := range clients {
-		plan.Questions = append(plan.Questions, loadclient.Question("api", "remote_address", client, units))
+		plan.Questions = append(plan.Questions, loadtest.Question("api", "remote_address", client, units))
 	}
 	before := s.spent(t)
 	record, err := plan.Run(t.Context())
@@ -152,7 +152,7 @@ func (s site) ask(t *testing.T, units int, clients ...string) asked {
 	if all := callers * plan.Each * machines; record.Lost > 0 || len(record.Answers) != all {
 		t.Fatalf("%d answers and %d questions without one, of %d", len(record.Answers), record.Lost, all)
 	}
-	if degraded := record.Of(func(a *loadclient.Answer) bool { return a.Degraded }); len(degraded) > 0 {
+	if degraded := record.Of(func(a *loadtest.FleetAnswer) bool { return a.Degraded }); len(degraded) > 0 {
 		t.Errorf("%d answers without the store", len(degraded))
 	}
 	return asked{record, s.spent(t).each(before)}
@@ -167,14 +167,14 @@ func TestDeployShapes(t *testing.T) {
 			at := s.up(t)
 			// Three clients, each with a third of the requests, which is below its rate.
 			calm := at.ask(t, 1, "192.0.2.1", "192.0.2.2", "192.0.2.3")
-			if passed := loadclient.Allowed(calm.Answers); passed != len(calm.Answers) {
+			if passed := loadtest.AllowedOf(calm.Answers); passed != len(calm.Answers) {
 				t.Errorf("%d of %d passed, of clients within their limits", passed, len(calm.Answers))
 			}
 			within[s.name] = calm
 			calm.log(t, s.name)
 			// One client that sends more than its limit, a hundredth of the burst in each request.
 			greedy := at.ask(t, burst/100, "198.51.100.9")
-			worst, passed := loadclient.Worst(greedy.Answers, 100, rate/burst*100), loadclient.Allowed(greedy.Answers)
+			worst, passed := loadtest.WorstOf(greedy.Answers, 100, rate/burst*100), loadtest.AllowedOf(greedy.Answers)
 			if worst.Over() > 0.5 { // times are rounded to microseconds, which are a fraction of a unit
 				t.Errorf("in %v %d passed, at most %.1f may", worst.Length, worst.Passed, worst.May)
 			}
@@ -204,22 +204,22 @@ func TestDeployFaults(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			at := s.up(t)
-			plan := loadclient.Plan{Nodes: at.nodes, Callers: 4, Each: 60, Pause: 5 * time.Millisecond, Questions: []string{loadclient.Question("api", "remote_address", "192.0.2.1", 1)}}
+			plan := loadtest.Fleet{Nodes: at.nodes, Callers: 4, Each: 60, Pause: 5 * time.Millisecond, Questions: []string{loadtest.Question("api", "remote_address", "192.0.2.1", 1)}}
 			at.store.Stop()
 			record, err := plan.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range at.nodes {
-				of := record.Of(func(a *loadclient.Answer) bool { return a.Node == i })
-				if passed := loadclient.Allowed(of); passed == 0 || record.Lost > 0 {
+				of := record.Of(func(a *loadtest.FleetAnswer) bool { return a.Node == i })
+				if passed := loadtest.AllowedOf(of); passed == 0 || record.Lost > 0 {
 					t.Errorf("%d of %d passed at server %d, and %d questions had no answer", passed, len(of), i+1, record.Lost)
 				}
 			}
-			if worst := loadclient.Worst(record.Answers, burst, rate); worst.Over() > 0.5 {
+			if worst := loadtest.WorstOf(record.Answers, burst, rate); worst.Over() > 0.5 {
 				t.Errorf("in %v %d passed, at most %.1f may", worst.Length, worst.Passed, worst.May)
 			}
-			t.Logf("without Redis %d of %d passed in %v", loadclient.Allowed(record.Answers), len(record.Answers), record.Took.Round(time.Millisecond))
+			t.Logf("without Redis %d of %d passed in %v", loadtest.AllowedOf(record.Answers), len(record.Answers), record.Took.Round(time.Millisecond))
 			if !s.beside {
 				return
 			}
@@ -228,8 +228,8 @@ func TestDeployFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Callers of the stopped node continue at the next one, and each loses one request.
-			if record.Lost != plan.Callers || loadclient.Allowed(record.Answers) == 0 {
-				t.Errorf("%d questions had no answer, %d passed", record.Lost, loadclient.Allowed(record.Answers))
+			if record.Lost != plan.Callers || loadtest.AllowedOf(record.Answers) == 0 {
+				t.Errorf("%d questions had no answer, %d passed", record.Lost, loadtest.AllowedOf(record.Answers))
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func TestDeployFaults(t *testing.T) {
 func (a asked) log(t *testing.T, name string) {
 	t.Helper()
 	round := func(percent int) time.Duration {
-		return loadclient.Percentile(a.Answers, percent).Round(10 * time.Microsecond)
+		return loadtest.PercentileOf(a.Answers, percent).Round(10 * time.Microsecond)
 	}
 	t.Logf("%-26s %5d decisions, p50 %v, p99 %v; of each %.3f waited for Redis, which ran %.3f scripts; %.0f us of the processor for Stint, %.1f for Redis",
 		name, len(a.Answers), round(50), round(99), a.waited, a.scripts, a.stint, a.redis)

@@ -9,5 +9,6 @@
 // The targets are [NewCheck] (POST /v1/check), [NewRLS] (Envoy's rate limit service), [NewThrottle] and
 // [NewRuleCheck] (RESP: CL.THROTTLE and STINT.CHECK) and [NewPlain] (any HTTP server).
 //
-// [Excess] is the check by itself, for the calls of any program.
+// [Excess] is the check by itself, for the calls of any program. A [Fleet] calls several nodes at once; it counts what
+// passed at the callers, and does not rely on the counts of nodes.
 package loadtest

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"stint/internal/testkit/loadclient"
+	"stint/loadtest"
 )
 
 // The numbers of the limit, as in the rules below.
@@ -74,13 +74,13 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, stay time.Dur
 	fmt.Fprintf(out, "What they do is on the page %s\n\n", f.page())
 	fmt.Fprintf(out, "%6.1f s  all nodes answer\n", 0.0)
 
-	plan := loadclient.Plan{
+	plan := loadtest.Fleet{
 		Nodes: f.urls(), Callers: callers, Pause: pause, Each: int(lasts / pause),
-		Questions: []string{loadclient.Question("demo", "user", "all", 1)},
+		Questions: []string{loadtest.Question("demo", "user", "all", 1)},
 	}
 	loaded, end := context.WithTimeout(ctx, lasts)
 	defer end()
-	var record loadclient.Record
+	var record loadtest.FleetRecord
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -101,7 +101,7 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, stay time.Dur
 		return fmt.Errorf("interrupted; all processes have ended")
 	}
 	fmt.Fprintf(out, "%6.1f s  the callers have enough\n\n", record.Took.Seconds())
-	calls, err := loadclient.StoreCalls(f.socket)
+	calls, err := loadtest.StoreCalls(f.socket)
 	if err != nil {
 		return err
 	}
@@ -119,9 +119,9 @@ func remain(ctx context.Context, out io.Writer, f *fleet, stay time.Duration) er
 	}
 	fmt.Fprintf(out, "\nNode %d is back. The callers go on, more slowly, for %v: see %s\nCtrl-C ends the demo.\n", killed+1, stay, f.page())
 	const slow = 5 * pause // the record of all answers stays small
-	plan := loadclient.Plan{
+	plan := loadtest.Fleet{
 		Nodes: f.urls(), Callers: callers, Pause: slow, Each: int(stay / slow),
-		Questions: []string{loadclient.Question("demo", "user", "all", 1)},
+		Questions: []string{loadtest.Question("demo", "user", "all", 1)},
 	}
 	ctx, end := context.WithTimeout(ctx, stay)
 	defer end()
@@ -130,42 +130,42 @@ func remain(ctx context.Context, out io.Writer, f *fleet, stay time.Duration) er
 }
 
 // table prints for each node the number of requests, of allowed ones, and of calls of Redis.
-func table(out io.Writer, f *fleet, record *loadclient.Record) {
+func table(out io.Writer, f *fleet, record *loadtest.FleetRecord) {
 	row := func(name, asked, allowed, calls, says any) {
 		line := fmt.Sprintf("%-12v%8v%10v%17v   %v", name, asked, allowed, calls, says)
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	row("", "asked", "allowed", "calls of Redis", "")
 	for i, n := range f.nodes {
-		of := record.Of(func(a *loadclient.Answer) bool { return a.Node == i })
+		of := record.Of(func(a *loadtest.FleetAnswer) bool { return a.Node == i })
 		says := ""
 		if i == killed {
 			says = "until shortly before it was killed"
 		}
-		row(fmt.Sprint("node ", i+1), len(of), loadclient.Allowed(of), n.asks(), says)
+		row(fmt.Sprint("node ", i+1), len(of), loadtest.AllowedOf(of), n.asks(), says)
 	}
 	took := record.Took.Seconds()
-	row("together", len(record.Answers), loadclient.Allowed(record.Answers), "", fmt.Sprintf("in %.1f s", took))
+	row("together", len(record.Answers), loadtest.AllowedOf(record.Answers), "", fmt.Sprintf("in %.1f s", took))
 	row("the limit", "", int(burst+rate*took), "", fmt.Sprintf("%d at once, and %d in each second", burst, rate))
 	fmt.Fprintln(out)
 }
 
 // judge prints the result. It returns an error if the limit was not kept.
-func judge(out io.Writer, record *loadclient.Record, calls int) error {
-	worst := loadclient.Worst(record.Answers, burst, rate)
+func judge(out io.Writer, record *loadtest.FleetRecord, calls int) error {
+	worst := loadtest.WorstOf(record.Answers, burst, rate)
 	fmt.Fprintf(out, "Of all windows of time, short and long, the fullest is one of %.3f s: %d passed in it, %.0f may.\n",
 		worst.Length.Seconds(), worst.Passed, worst.May)
 	fmt.Fprintf(out, "Redis was called %d times for %d decisions, %.3f for each. Without leases every decision waits for it.\n",
 		calls, len(record.Answers), float64(calls)/float64(max(1, len(record.Answers))))
 	fmt.Fprintf(out, "Half of the answers took less than %v, 99 of 100 less than %v.\n",
-		loadclient.Percentile(record.Answers, 50).Round(10*time.Microsecond), loadclient.Percentile(record.Answers, 99).Round(10*time.Microsecond))
+		loadtest.PercentileOf(record.Answers, 50).Round(10*time.Microsecond), loadtest.PercentileOf(record.Answers, 99).Round(10*time.Microsecond))
 	if record.Lost > 0 {
 		fmt.Fprintf(out, "%d requests had no answer: they were at node %d when it was killed, or came to it later.\n", record.Lost, killed+1)
 	}
 	switch {
 	case worst.Over() > 0.5: // times are rounded to microseconds, which are a fraction of a unit
 		return fmt.Errorf("the limit did not hold: %.1f too many", worst.Over())
-	case loadclient.Allowed(record.Answers) == len(record.Answers):
+	case loadtest.AllowedOf(record.Answers) == len(record.Answers):
 		fmt.Fprintf(out, "\nThe limit held, but nobody was refused: this machine is too busy to ask for more than %d a second.\n", rate)
 	default:
 		fmt.Fprintf(out, "\nThe limit held.\n")

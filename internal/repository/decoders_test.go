@@ -79,6 +79,7 @@ var decoders = map[string]string{
 	"store/memcached/counters.go":        "numbers that it encoded itself",
 	"store/memcached/meta/link.go":       "answers of the memcached that the operator names, each bounded by its own length",
 	"internal/transaction/spec.go":       "what programs of ours wrote: a snapshot, or an item of memcached",
+	"loadtest/fleet.go":                  "the services that a test calls",
 	"loadtest/http.go":                   "at most 1 MiB of the service that the user measures",
 	"loadtest/resp.go":                   "at most 1 MiB of the service that the user measures",
 	"notify/webhook/sign.go":             "a file of the operator",

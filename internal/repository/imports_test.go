@@ -39,11 +39,6 @@ var layers = []layer{
 		"what tests decide by is what services decide by",
 	},
 	{
-		[]string{"internal/testkit/loadclient"},
-		[]string{".", "internal/text", "internal/testkit", "loadtest"},
-		"a limit is checked at the callers of a fleet as at those of any service",
-	},
-	{
 		[]string{"internal/testkit/*"},
 		[]string{".", "internal/text", "internal/testkit"},
 		"programs are known by their addresses and protocols alone",

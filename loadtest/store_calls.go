@@ -1,4 +1,4 @@
-package loadclient
+package loadtest
 
 import (
 	"bufio"
@@ -18,12 +18,12 @@ func StoreCalls(address string) (int, error) {
 	if strings.HasPrefix(address, "/") {
 		network = "unix"
 	}
-	conn, err := net.DialTimeout(network, address, patience)
+	conn, err := net.DialTimeout(network, address, fleetPatience)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(fleetPatience)); err != nil {
 		return 0, err
 	}
 	if _, err := io.WriteString(conn, "INFO commandstats\r\n"); err != nil {

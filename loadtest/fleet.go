@@ -1,4 +1,4 @@
-package loadclient
+package loadtest
 
 import (
 	"cmp"
@@ -12,15 +12,13 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"stint/loadtest"
 )
 
-// patience is how long a caller waits for an answer.
-const patience = 30 * time.Second
+// fleetPatience is how long a caller waits for an answer.
+const fleetPatience = 30 * time.Second
 
-// Plan describes the callers, the nodes and the requests of a run.
-type Plan struct {
+// Fleet describes the callers, the nodes and the requests of a run.
+type Fleet struct {
 	// Nodes are the services, as http://HOST:PORT. If a node does not answer, its callers continue
 	// at the next one.
 	Nodes []string
@@ -47,35 +45,35 @@ func Question(domain, key, value string, cost int) string {
 	return fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":%q,"value":%q}],"cost":%d}]}`, domain, key, value, cost)
 }
 
-// Answer is one answer to a caller. Its times are by the caller's clock, since the run began.
-type Answer struct {
+// FleetAnswer is one answer to a caller. Its times are by the caller's clock, since the run began.
+type FleetAnswer struct {
 	Sent, Answered    time.Duration
-	Node, Question    int // indexes in the plan
+	Node, Question    int // indexes in the Fleet
 	Allowed, Degraded bool
 }
 
-// Record has the answers to all callers of a run.
-type Record struct {
-	Answers []Answer      // in the order of Sent
+// FleetRecord has the answers to all callers of a run.
+type FleetRecord struct {
+	Answers []FleetAnswer // in the order of Sent
 	Lost    int           // requests without an answer, which may have been decided or not
 	Took    time.Duration // the whole run
 }
 
 // Run runs all callers until they have sent all their requests, or the context ends. An answer that
 // is no decision ends the run with an error.
-func (p *Plan) Run(ctx context.Context) (Record, error) {
+func (f *Fleet) Run(ctx context.Context) (FleetRecord, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	// A service closes a connection that has no request in its first five seconds. So the client
 	// closes unused connections before it could send on them at that moment.
-	transport := &http.Transport{MaxIdleConnsPerHost: p.Callers * len(p.Nodes), IdleConnTimeout: 2 * time.Second}
+	transport := &http.Transport{MaxIdleConnsPerHost: f.Callers * len(f.Nodes), IdleConnTimeout: 2 * time.Second}
 	defer transport.CloseIdleConnections()
-	r := run{plan: p, began: time.Now(), client: http.Client{Transport: transport, Timeout: patience}}
+	r := fleetRun{fleet: f, began: time.Now(), client: http.Client{Transport: transport, Timeout: fleetPatience}}
 	var callers sync.WaitGroup
-	for node := range p.Nodes {
-		for i := range p.Callers {
+	for node := range f.Nodes {
+		for i := range f.Callers {
 			callers.Go(func() {
-				if err := r.call(ctx, node, (node*p.Callers+i)*len(p.Questions)/(len(p.Nodes)*p.Callers)); err != nil {
+				if err := r.call(ctx, node, (node*f.Callers+i)*len(f.Questions)/(len(f.Nodes)*f.Callers)); err != nil {
 					r.failed(err)
 					stop()
 				}
@@ -84,39 +82,39 @@ func (p *Plan) Run(ctx context.Context) (Record, error) {
 	}
 	callers.Wait()
 	r.record.Took = time.Since(r.began)
-	slices.SortFunc(r.record.Answers, func(a, b Answer) int { return cmp.Compare(a.Sent, b.Sent) })
+	slices.SortFunc(r.record.Answers, func(a, b FleetAnswer) int { return cmp.Compare(a.Sent, b.Sent) })
 	return r.record, r.err
 }
 
-// run is a running plan.
-type run struct {
-	plan   *Plan
+// fleetRun is a running Fleet.
+type fleetRun struct {
+	fleet  *Fleet
 	began  time.Time
 	client http.Client
 
 	mu     sync.Mutex
-	record Record
+	record FleetRecord
 	err    error // the first error
 }
 
-func (r *run) failed(err error) {
+func (r *fleetRun) failed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = cmp.Or(r.err, err)
 }
 
 // call runs one caller, starting with question first.
-func (r *run) call(ctx context.Context, node, first int) error {
+func (r *fleetRun) call(ctx context.Context, node, first int) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
-	for i := range r.plan.Each {
+	for i := range r.fleet.Each {
 		select {
 		case <-next.C:
-			next.Reset(r.plan.Pause)
+			next.Reset(r.fleet.Pause)
 		case <-ctx.Done():
 			return nil
 		}
-		a := Answer{Node: node, Question: (first + i) % len(r.plan.Questions), Sent: time.Since(r.began)}
+		a := FleetAnswer{Node: node, Question: (first + i) % len(r.fleet.Questions), Sent: time.Since(r.began)}
 		answered, err := r.ask(ctx, &a)
 		if err != nil {
 			return err
@@ -127,7 +125,7 @@ func (r *run) call(ctx context.Context, node, first int) error {
 			r.record.Answers = append(r.record.Answers, a)
 		} else if ctx.Err() == nil {
 			r.record.Lost++
-			node = (node + 1) % len(r.plan.Nodes)
+			node = (node + 1) % len(r.fleet.Nodes)
 		}
 		r.mu.Unlock()
 	}
@@ -135,9 +133,9 @@ func (r *run) call(ctx context.Context, node, first int) error {
 }
 
 // ask sends a request; answered is false if no node answered.
-func (r *run) ask(ctx context.Context, a *Answer) (answered bool, err error) {
-	url := r.plan.Nodes[a.Node] + "/v1/check"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(r.plan.Questions[a.Question]))
+func (r *fleetRun) ask(ctx context.Context, a *FleetAnswer) (answered bool, err error) {
+	url := r.fleet.Nodes[a.Node] + "/v1/check"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(r.fleet.Questions[a.Question]))
 	if err != nil {
 		return false, err
 	}
@@ -159,8 +157,8 @@ func (r *run) ask(ctx context.Context, a *Answer) (answered bool, err error) {
 }
 
 // Of returns the answers for which keep returns true.
-func (r *Record) Of(keep func(*Answer) bool) []Answer {
-	var kept []Answer
+func (r *FleetRecord) Of(keep func(*FleetAnswer) bool) []FleetAnswer {
+	var kept []FleetAnswer
 	for i := range r.Answers {
 		if keep(&r.Answers[i]) {
 			kept = append(kept, r.Answers[i])
@@ -169,8 +167,8 @@ func (r *Record) Of(keep func(*Answer) bool) []Answer {
 	return kept
 }
 
-// Allowed counts the answers that allow the request.
-func Allowed(answers []Answer) (n int) {
+// AllowedOf counts the answers that allow the request.
+func AllowedOf(answers []FleetAnswer) (n int) {
 	for i := range answers {
 		if answers[i].Allowed {
 			n++
@@ -179,8 +177,8 @@ func Allowed(answers []Answer) (n int) {
 	return n
 }
 
-// Percentile returns the longest time of the quickest percent of the answers; 0 if there are none.
-func Percentile(answers []Answer, percent int) time.Duration {
+// PercentileOf returns the longest time of the quickest percent of the answers; 0 if there are none.
+func PercentileOf(answers []FleetAnswer, percent int) time.Duration {
 	took := make([]time.Duration, len(answers))
 	for i, a := range answers {
 		took[i] = a.Answered - a.Sent
@@ -192,29 +190,29 @@ func Percentile(answers []Answer, percent int) time.Duration {
 	return took[min(len(took)*percent/100, len(took)-1)]
 }
 
-// Window is a time interval with the number of requests that passed in it.
-type Window struct {
+// FleetWindow is a time interval with the number of requests that passed in it.
+type FleetWindow struct {
 	Length time.Duration
 	Passed int
 	May    float64 // how many may pass in a window of that length
 }
 
 // Over returns by how many requests the window exceeds the limit; negative if it does not.
-func (w Window) Over() float64 { return float64(w.Passed) - w.May }
+func (w FleetWindow) Over() float64 { return float64(w.Passed) - w.May }
 
-// Worst returns the window that exceeds the limit, burst + rate a second, by the most. A request
+// WorstOf returns the window that exceeds the limit, burst + rate a second, by the most. A request
 // counts in a window if it was sent and answered inside it, so that an uncertain time of its
 // decision never counts against the nodes.
-func Worst(answers []Answer, burst, rate float64) Window {
-	var passed []loadtest.Passed
+func WorstOf(answers []FleetAnswer, burst, rate float64) FleetWindow {
+	var passed []Passed
 	for _, a := range answers {
 		if a.Allowed {
-			passed = append(passed, loadtest.Passed{Cost: 1, Sent: a.Sent, Answered: a.Answered})
+			passed = append(passed, Passed{Cost: 1, Sent: a.Sent, Answered: a.Answered})
 		}
 	}
 	if len(passed) == 0 {
-		return Window{May: burst}
+		return FleetWindow{May: burst}
 	}
-	w := loadtest.WorstWindow(passed, burst, rate)
-	return Window{time.Duration(math.Round(w.Length * float64(time.Second))), int(w.Passed), w.May}
+	w := WorstWindow(passed, burst, rate)
+	return FleetWindow{time.Duration(math.Round(w.Length * float64(time.Second))), int(w.Passed), w.May}
 }
