@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"stint/notify/webhook"
 )
 
 // message is the body of a webhook, and with an ID a line of a file.
@@ -40,8 +38,8 @@ func newMessage(e *Event) message {
 // encodeBody returns the body of a webhook. It is the same for all tries.
 func encodeBody(e *Event) ([]byte, error) {
 	body, err := json.Marshal(newMessage(e))
-	if err == nil && len(body) > webhook.MaxBody {
-		err = fmt.Errorf("the event has %d bytes, and a webhook at most %d", len(body), webhook.MaxBody)
+	if err == nil && len(body) > MaxBody {
+		err = fmt.Errorf("the event has %d bytes, and a webhook at most %d", len(body), MaxBody)
 	}
 	return body, err
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"stint/internal/system"
-	"stint/notify/webhook"
 )
 
 const (
@@ -235,7 +234,7 @@ func (e *Engine) try(ctx context.Context, r *endpoint, d *Delivery, disabled boo
 }
 
 // send sends an event. It returns true if the end of the service cut the try.
-func (r *endpoint) send(ctx context.Context, event *Event) (answer webhook.Answer, cut bool) {
+func (r *endpoint) send(ctx context.Context, event *Event) (answer Answer, cut bool) {
 	try, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
@@ -245,7 +244,7 @@ func (r *endpoint) send(ctx context.Context, event *Event) (answer webhook.Answe
 }
 
 // conclude changes a delivery after an answer, and returns what follows.
-func (e *Engine) conclude(r *endpoint, d *Delivery, answer webhook.Answer) Then {
+func (e *Engine) conclude(r *endpoint, d *Delivery, answer Answer) Then {
 	d.Result = Result{Tries: d.Tries + 1, Tried: time.Now(), Status: answer.Status, Problem: answer.Problem}
 	about := []any{"receiver", r.Name, "event", d.Event.ID, "try", d.Tries, "status", d.Status}
 	if answer.Problem == "" {
@@ -303,10 +302,10 @@ const TestType = "webhook.test"
 var ErrUnknown = errors.New("no receiver has this name")
 
 // Test sends an event of its own to a receiver once, and returns the answer. Nothing is stored.
-func (e *Engine) Test(ctx context.Context, receiver string) (id string, _ webhook.Answer, _ error) {
+func (e *Engine) Test(ctx context.Context, receiver string) (id string, _ Answer, _ error) {
 	r := e.find(receiver)
 	if r == nil {
-		return "", webhook.Answer{}, ErrUnknown
+		return "", Answer{}, ErrUnknown
 	}
 	now := time.Now().UTC()
 	event := Event{

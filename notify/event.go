@@ -1,4 +1,3 @@
-// Package notify tells the owner of a service when a subject has used a part of its limit.
 package notify
 
 import (

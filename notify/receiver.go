@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"stint/internal/text"
-	"stint/notify/webhook"
 )
 
 // Receiver is where events go: a URL, or a file of JSON lines. Receivers stand in the config file only, so that
@@ -21,7 +20,7 @@ type Receiver struct {
 	// URL gets a webhook for each event; "" for a receiver with a File.
 	URL string
 
-	// SecretFile is the file with the secrets that sign webhooks; see [webhook.ParseSecrets]. It is read again
+	// SecretFile is the file with the secrets that sign webhooks; see [ParseSecrets]. It is read again
 	// for each try, so that a new secret needs no restart.
 	SecretFile string
 
@@ -72,10 +71,10 @@ func (r *Receiver) Check() *Error {
 	case r.File == "" && r.URL == "":
 		return wrong("url", "missing", "write a URL such as https://hooks.example.com/stint, or type: lines and file: FILE")
 	case r.File == "" && r.SecretFile == "":
-		return wrong("secret_file", "missing: the receiver could not know who sent an event", webhook.SecretHint)
+		return wrong("secret_file", "missing: the receiver could not know who sent an event", SecretHint)
 	}
 	if r.URL != "" {
-		if problem, hint := webhook.CheckURL(r.URL); problem != "" {
+		if problem, hint := CheckURL(r.URL); problem != "" {
 			return wrong("url", problem, hint)
 		}
 	}
@@ -108,7 +107,7 @@ func (r *Receiver) Wants(e *Event) bool {
 func (r *Receiver) Place() string {
 	switch {
 	case r.URL != "":
-		return webhook.Place(r.URL)
+		return placeOfURL(r.URL)
 	case r.File == stdout:
 		return "standard output"
 	}
@@ -116,14 +115,14 @@ func (r *Receiver) Place() string {
 }
 
 // readSecrets reads the secrets of a receiver with a URL.
-func (r *Receiver) readSecrets() ([]webhook.Secret, error) {
+func (r *Receiver) readSecrets() ([]Secret, error) {
 	content, err := os.ReadFile(r.SecretFile)
 	if err != nil {
 		return nil, &Error{"secret_file", "cannot read " + r.SecretFile + ": " + text.Cause(err), "check the path and its permissions", err}
 	}
-	secrets, err := webhook.ParseSecrets(content)
+	secrets, err := ParseSecrets(content)
 	if err != nil {
-		return nil, &Error{"secret_file", r.SecretFile + ": " + err.Error(), webhook.SecretHint, err}
+		return nil, &Error{"secret_file", r.SecretFile + ": " + err.Error(), SecretHint, err}
 	}
 	return secrets, nil
 }

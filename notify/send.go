@@ -9,12 +9,11 @@ import (
 	"sync"
 
 	"stint/internal/text"
-	"stint/notify/webhook"
 )
 
 // sender sends an event to one receiver once.
 type sender interface {
-	send(ctx context.Context, e *Event) webhook.Answer
+	send(ctx context.Context, e *Event) Answer
 }
 
 // newSender returns the sender of a checked receiver. out is standard output. The error is an [*Error].
@@ -27,30 +26,30 @@ func newSender(r *Receiver, resolver *net.Resolver, out io.Writer) (sender, erro
 	if err != nil {
 		return nil, err
 	}
-	return &hookSender{receiver: r, client: webhook.New(webhook.Options{URL: r.URL, Allow: r.Allow, Resolver: resolver}), secrets: secrets}, nil
+	return &hookSender{receiver: r, client: NewClient(ClientOptions{URL: r.URL, Allow: r.Allow, Resolver: resolver}), secrets: secrets}, nil
 }
 
 // hookSender posts events to a URL.
 type hookSender struct {
 	receiver *Receiver
-	client   *webhook.Client
+	client   *Client
 
 	mu      sync.Mutex
-	secrets []webhook.Secret // those of the last time that the file could be read
+	secrets []Secret // those of the last time that the file could be read
 }
 
 // send implements sender.
-func (s *hookSender) send(ctx context.Context, e *Event) webhook.Answer {
+func (s *hookSender) send(ctx context.Context, e *Event) Answer {
 	body, err := encodeBody(e)
 	if err != nil {
-		return webhook.Answer{Problem: err.Error(), Useless: true}
+		return Answer{Problem: err.Error(), Useless: true}
 	}
-	return s.client.Send(ctx, webhook.Message{ID: e.ID, Body: body}, s.current())
+	return s.client.Send(ctx, Message{ID: e.ID, Body: body}, s.current())
 }
 
 // current returns the secrets of the file. While it cannot be read, such as during its replacement, those from
 // before stay valid.
-func (s *hookSender) current() []webhook.Secret {
+func (s *hookSender) current() []Secret {
 	secrets, err := s.receiver.readSecrets()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,15 +88,15 @@ func (s *lineSender) open() (*os.File, error) {
 }
 
 // send implements sender.
-func (s *lineSender) send(_ context.Context, e *Event) webhook.Answer {
+func (s *lineSender) send(_ context.Context, e *Event) Answer {
 	line, err := encodeLine(e)
 	if err == nil {
 		err = s.write(line)
 	}
 	if err != nil {
-		return webhook.Answer{Problem: "cannot write the line: " + text.Cause(err)}
+		return Answer{Problem: "cannot write the line: " + text.Cause(err)}
 	}
-	return webhook.Answer{}
+	return Answer{}
 }
 
 // write appends a line, and returns when it is on disk.

@@ -82,7 +82,7 @@ var decoders = map[string]string{
 	"loadtest/fleet.go":                  "the services that a test calls",
 	"loadtest/http.go":                   "at most 1 MiB of the service that the user measures",
 	"loadtest/resp.go":                   "at most 1 MiB of the service that the user measures",
-	"notify/webhook/sign.go":             "a file of the operator",
+	"notify/sign.go":                     "a file of the operator",
 	"cmd/stint/cli/webhooks.go":          "at most 64 MiB of a service that the user names",
 	"cmd/stint/view/changes.go":          "at most 64 MiB of a service that the user names",
 	"store/redis/recordlog/deliver.go":   "events that nodes of ours wrote to their Redis",

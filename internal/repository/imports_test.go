@@ -235,13 +235,8 @@ var layers = []layer{
 	},
 	{
 		[]string{"notify"},
-		[]string{".", "notify/webhook", "records/dbfile", "internal/..."},
+		[]string{".", "records/dbfile", "internal/..."},
 		"events are delivered without knowing who counts, and which store keeps them",
-	},
-	{
-		[]string{"notify/webhook"},
-		nil,
-		"a message is signed and sent without knowing what it says",
 	},
 	{
 		[]string{"load"},
@@ -315,7 +310,7 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/recordapi"},
-		[]string{"notify", "notify/webhook", "records", "records/apikey", "records/trail", "records/transfer", "rule", "server/access", "server/resource", "internal/..."},
+		[]string{"notify", "records", "records/apikey", "records/trail", "records/transfer", "rule", "server/access", "server/resource", "internal/..."},
 		"records and deliveries are shown and changed without knowing how they are asked",
 	},
 	{

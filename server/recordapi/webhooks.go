@@ -12,7 +12,6 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/notify"
-	"stint/notify/webhook"
 	"stint/server/access"
 	"stint/server/resource"
 )
@@ -33,7 +32,7 @@ type Webhooks interface {
 	Retry(ctx context.Context, receiver, id string) (int, error)
 
 	// Test sends an event of its own once, and returns its ID and the answer.
-	Test(ctx context.Context, receiver string) (id string, _ webhook.Answer, _ error)
+	Test(ctx context.Context, receiver string) (id string, _ notify.Answer, _ error)
 }
 
 // hooks handles the requests about webhooks.

@@ -1,4 +1,4 @@
-package webhook
+package notify
 
 import (
 	"encoding/binary"
@@ -98,8 +98,8 @@ func embedded(addr netip.Addr) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte(bytes[at : at+4])), true
 }
 
-// check returns an [*AddressError] if no request may go to an address.
-func check(addr netip.Addr, allow []netip.Prefix) error {
+// checkAddress returns an [*AddressError] if no request may go to an address.
+func checkAddress(addr netip.Addr, allow []netip.Prefix) error {
 	kind := kindOf(addr)
 	plain := addr.Unmap().WithZone("")
 	if kind == "" || slices.ContainsFunc(allow, func(p netip.Prefix) bool { return p.Contains(plain) }) {

@@ -1,4 +1,4 @@
-package webhook
+package notify
 
 import (
 	"bytes"
@@ -31,8 +31,8 @@ const (
 	mostRead = 64 << 10
 )
 
-// Options are the settings of a client.
-type Options struct {
+// ClientOptions are the settings of a Client.
+type ClientOptions struct {
 	// URL is where the messages go; see [CheckURL].
 	URL string
 
@@ -50,8 +50,8 @@ type Client struct {
 	http *http.Client
 }
 
-// New returns a client. The URL must have been checked by [CheckURL].
-func New(o Options) *Client {
+// NewClient returns a client. The URL must have been checked by [CheckURL].
+func NewClient(o ClientOptions) *Client {
 	dialer := &net.Dialer{
 		Timeout: Timeout, Resolver: o.Resolver, KeepAlive: -1,
 		Control: func(_, address string, _ syscall.RawConn) error {
@@ -59,7 +59,7 @@ func New(o Options) *Client {
 			if err != nil {
 				return err
 			}
-			return check(target.Addr(), o.Allow)
+			return checkAddress(target.Addr(), o.Allow)
 		},
 	}
 	return &Client{o.URL, &http.Client{
@@ -90,8 +90,8 @@ func CheckURL(text string) (problem, hint string) {
 	return "", ""
 }
 
-// Place returns the scheme and the host of a URL for people: its path and its query may have secrets.
-func Place(text string) string {
+// placeOfURL returns the scheme and the host of a URL for people: its path and its query may have secrets.
+func placeOfURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "?"

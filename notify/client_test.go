@@ -1,4 +1,4 @@
-package webhook
+package notify
 
 import (
 	"context"
@@ -20,8 +20,6 @@ import (
 
 	"stint/internal/testkit"
 )
-
-const secretText = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // loopback allows the servers of these tests.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -51,7 +49,7 @@ func TestSend(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer receiver.Close()
-	c := New(Options{URL: receiver.URL + "/in", Allow: loopback})
+	c := NewClient(ClientOptions{URL: receiver.URL + "/in", Allow: loopback})
 	if a := c.Send(t.Context(), Message{"evt_1", []byte(`{"a":1}`)}, secretsOf(t)); a != (Answer{Status: 204}) {
 		t.Errorf("the answer is %+v", a)
 	}
@@ -104,12 +102,12 @@ func TestFollowsNobody(t *testing.T) {
 	t.Setenv("http_proxy", other.URL)
 	receiver := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer receiver.Close()
-	a := New(Options{URL: receiver.URL, Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
+	a := NewClient(ClientOptions{URL: receiver.URL, Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
 	if a.Status != 307 || !strings.Contains(a.Problem, "redirects are not followed") {
 		t.Errorf("the answer is %+v", a)
 	}
 	resolver, _ := lookups(t, "203.0.113.1")
-	New(Options{URL: "http://hooks.example.com/in", Resolver: resolver, Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
+	NewClient(ClientOptions{URL: "http://hooks.example.com/in", Resolver: resolver, Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
 	if n := called.Load(); n != 0 {
 		t.Errorf("another server was called %d times", n)
 	}
@@ -121,11 +119,11 @@ func TestProblemsHideURL(t *testing.T) {
 	testkit.Must(t, err)
 	address := listener.Addr().String()
 	testkit.Must(t, listener.Close())
-	a := New(Options{URL: "http://" + address + "/hunter2?key=hunter2", Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
+	a := NewClient(ClientOptions{URL: "http://" + address + "/hunter2?key=hunter2", Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
 	if a.Problem == "" || strings.Contains(a.Problem, "hunter2") {
 		t.Errorf("the problem is %q", a.Problem)
 	}
-	if got := Place("https://example.com/hunter2?key=hunter2"); got != "https://example.com" {
+	if got := placeOfURL("https://example.com/hunter2?key=hunter2"); got != "https://example.com" {
 		t.Errorf("the place is %q", got)
 	}
 }
@@ -149,16 +147,16 @@ func TestPrivateAddresses(t *testing.T) {
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]", "169.254.169.254", "10.1.2.3", "[fe80::1]", "[64:ff9b::a9fe:a9fe]", "[2002:7f00:1::1]", "0.0.0.0", "localhost"} {
-		refuse(t, New(Options{URL: "http://" + host + ":" + port + "/"}), host)
+		refuse(t, NewClient(ClientOptions{URL: "http://" + host + ":" + port + "/"}), host)
 	}
 	for _, host := range []string{"2130706433", "0x7f.1", "127.1", "0177.0.0.1"} { // some resolvers take these for 127.0.0.1
-		if a := New(Options{URL: "http://" + host + ":" + port + "/"}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t)); a.Problem == "" {
+		if a := NewClient(ClientOptions{URL: "http://" + host + ":" + port + "/"}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t)); a.Problem == "" {
 			t.Errorf("%s: the answer is %+v", host, a)
 		}
 	}
 	for _, address := range []string{"127.0.0.1", "169.254.169.254", "10.255.0.1"} {
 		resolver, _ := lookups(t, address)
-		refuse(t, New(Options{URL: "http://hooks.example.com:" + port + "/", Resolver: resolver}), address)
+		refuse(t, NewClient(ClientOptions{URL: "http://hooks.example.com:" + port + "/", Resolver: resolver}), address)
 	}
 	if n := connections.Load(); n != 0 {
 		t.Errorf("%d connections were made", n)
@@ -172,7 +170,7 @@ func TestRebinding(t *testing.T) {
 	if err != nil || len(addrs) != 1 || addrs[0] != "203.0.113.1" {
 		t.Fatalf("the first look-up is %v, %v", addrs, err)
 	}
-	refuse(t, New(Options{URL: "http://hooks.example.com/", Resolver: resolver, Allow: []netip.Prefix{netip.MustParsePrefix("203.0.113.1/32")}}), "10.0.0.8")
+	refuse(t, NewClient(ClientOptions{URL: "http://hooks.example.com/", Resolver: resolver, Allow: []netip.Prefix{netip.MustParsePrefix("203.0.113.1/32")}}), "10.0.0.8")
 	if asked.Load() < 2 {
 		t.Error("the client did not ask the resolver of the test")
 	}

@@ -1,4 +1,4 @@
-package webhook
+package notify
 
 import (
 	"net/netip"
@@ -35,7 +35,7 @@ func TestAllow(t *testing.T) {
 		"10.3.4.5": true, "::ffff:10.3.4.5": true, "127.0.0.1": true, "fd12::7": true,
 		"10.4.0.1": false, "127.0.0.2": false, "169.254.169.254": false, "fd13::7": false, "64:ff9b::10.3.4.5": false,
 	} {
-		if err := check(netip.MustParseAddr(text), allow); (err == nil) != want {
+		if err := checkAddress(netip.MustParseAddr(text), allow); (err == nil) != want {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
