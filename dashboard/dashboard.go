@@ -16,7 +16,6 @@ import (
 	"stint/internal/web"
 	"stint/rule"
 	"stint/server/access"
-	"stint/server/resource"
 )
 
 // Paths are the paths of the page, beside / for browsers.
@@ -118,7 +117,7 @@ func script() []byte {
 // static serves a file of the page. The files hold no data, so a browser gets them before its login.
 func (p *page) static(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		resource.RefuseMethod(w, r, "GET", "HEAD")
+		jsonbody.RefuseMethod(w, r, "GET", "HEAD")
 		return
 	}
 	f, h := p.files[r.URL.Path], w.Header()
@@ -144,7 +143,7 @@ type sessionAnswer struct {
 // session answers who the caller is. Without tokens everybody who reaches the listener may do all.
 func (p *page) session(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		resource.RefuseMethod(w, r, "GET", "HEAD")
+		jsonbody.RefuseMethod(w, r, "GET", "HEAD")
 		return
 	}
 	answer := sessionAnswer{Role: access.Write.String()}
@@ -171,11 +170,11 @@ const maxLogin = 4 << 10
 // another site.
 func (p *page) login(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		resource.RefuseMethod(w, r, "POST")
+		jsonbody.RefuseMethod(w, r, "POST")
 		return
 	}
 	if p.guard.Open() {
-		resource.NotFound("this listener has no tokens, so there is nothing to log in to", "open /; to ask for tokens, start the service with --admin-access FILE").Write(w)
+		jsonbody.NoSuch("this listener has no tokens, so there is nothing to log in to", "open /; to ask for tokens, start the service with --admin-access FILE").Write(w)
 		return
 	}
 	token, f := readToken(r)
@@ -214,7 +213,7 @@ func readToken(r *http.Request) (token string, f *jsonbody.Fault) {
 // logout ends the session of the caller, if it has one.
 func (p *page) logout(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		resource.RefuseMethod(w, r, "POST")
+		jsonbody.RefuseMethod(w, r, "POST")
 		return
 	}
 	p.guard.Logout(w, r)

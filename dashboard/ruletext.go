@@ -10,7 +10,6 @@ import (
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
-	"stint/server/resource"
 )
 
 // maxText is the most bytes of a rule file that are shown.
@@ -49,10 +48,10 @@ type textFault struct {
 // ServeHTTP answers with the rule files as they are now, and what stint check finds in them.
 func (t *ruleTexts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		resource.RefuseMethod(w, r, "GET", "HEAD")
+		jsonbody.RefuseMethod(w, r, "GET", "HEAD")
 		return
 	}
-	if _, f := resource.Query(r, 0); f != nil {
+	if _, f := jsonbody.Query(r, 0); f != nil {
 		f.Write(w)
 		return
 	}

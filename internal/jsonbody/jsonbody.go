@@ -1,5 +1,6 @@
-// Package jsonbody reads the JSON bodies of requests strictly, and without copying their strings.
-// It also writes the response to a refused request: a JSON object with the wrong field, the
+// Package jsonbody reads the JSON bodies of requests strictly, and without copying their strings, and
+// what else the handlers of collections read of requests (resource.go): query parameters, pages, entity
+// tags, and media types of imports. It also writes the response to a refused request: a JSON object with the wrong field, the
 // problem, and what to do.
 //
 //	{"error": {"code": "bad_request", "message": "...", "context": {"field": "descriptors[0].cost"}}}

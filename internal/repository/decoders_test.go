@@ -37,7 +37,7 @@ var decoders = map[string]string{
 	"cmd/stint/cli/top.go":               "answers of the service that the command asks",
 	"server/ruleapi/api.go":              measured,
 	"server/ruleapi/import.go":           measured,
-	"server/resource/resource.go":        "by server/ruleapi",
+	"internal/jsonbody/resource.go":      "by server/ruleapi",
 	"server/recordapi/api.go":            measured,
 	"facts/nodes.go":                     "summaries that nodes of ours wrote to their Redis, at most 64 MiB each",
 	"facts/state.go":                     "a file that this program wrote",

@@ -305,32 +305,27 @@ var layers = []layer{
 	},
 	{
 		[]string{"server/ruleapi"},
-		[]string{"rule", "rule/catalog", "rule/catalog/*", "server/resource", "internal/..."},
+		[]string{"rule", "rule/catalog", "rule/catalog/*", "internal/..."},
 		"rules are shown and changed without knowing how they are asked",
 	},
 	{
 		[]string{"server/recordapi"},
-		[]string{"notify", "records", "records/apikey", "records/trail", "records/transfer", "rule", "server/access", "server/resource", "internal/..."},
+		[]string{"notify", "records", "records/apikey", "records/trail", "records/transfer", "rule", "server/access", "internal/..."},
 		"records and deliveries are shown and changed without knowing how they are asked",
 	},
 	{
-		[]string{"server/resource"},
-		[]string{"internal/..."},
-		"what handlers of collections share knows no collection",
-	},
-	{
 		[]string{"server/factsapi"},
-		[]string{".", "facts", "facts/*", "rule", "server/access", "server/httpapi/limitjson", "server/resource", "limiter", "limiter/response", "limiter/why", "internal/..."},
+		[]string{".", "facts", "facts/*", "rule", "server/access", "server/httpapi/limitjson", "limiter", "limiter/response", "limiter/why", "internal/..."},
 		"facts and explanations are shown without knowing who gathers them",
 	},
 	{
 		[]string{"server/usageapi"},
-		[]string{".", "rule", "limiter", "server/resource", "internal/..."},
+		[]string{".", "rule", "limiter", "internal/..."},
 		"usage is shown without knowing which store keeps it, and who knows the keys of customers",
 	},
 	{
 		[]string{"dashboard"},
-		[]string{"facts", "rule", "rule/audit", "server/access", "server/resource", "internal/..."},
+		[]string{"facts", "rule", "rule/audit", "server/access", "internal/..."},
 		"the page asks the admin API, as any client does; only logins and the text of rules are its own",
 	},
 	{

@@ -7,7 +7,6 @@ import (
 	"stint/facts"
 	"stint/facts/advice"
 	"stint/internal/jsonbody"
-	"stint/server/resource"
 )
 
 // AdviceAnswer is the answer of /v1/advice.
@@ -20,7 +19,7 @@ type AdviceAnswer struct {
 }
 
 func (a *api) advice(w http.ResponseWriter, r *http.Request) {
-	if _, f := resource.Query(r, maxText); f != nil {
+	if _, f := jsonbody.Query(r, maxText); f != nil {
 		f.Write(w)
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"stint/internal/jsonbody"
-	"stint/server/resource"
 )
 
 // AlarmsPath is the path of [NewAlarms].
@@ -20,10 +19,10 @@ type alarmsAnswer[A any] struct {
 func NewAlarms[A any](active func() []A) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			resource.RefuseMethod(w, r, "GET", "HEAD")
+			jsonbody.RefuseMethod(w, r, "GET", "HEAD")
 			return
 		}
-		if _, f := resource.Query(r, maxText); f != nil {
+		if _, f := jsonbody.Query(r, maxText); f != nil {
 			f.Write(w)
 			return
 		}

@@ -11,7 +11,6 @@ import (
 	"stint/internal/jsonbody"
 	"stint/internal/text"
 	"stint/rule"
-	"stint/server/resource"
 )
 
 // CostLabel is the label of CPU profiles whose value is the path of a request.
@@ -52,7 +51,7 @@ type Options struct {
 
 // Off answers the requests of a service without facts.
 func Off(w http.ResponseWriter, _ *http.Request) {
-	resource.NotFound("this service keeps no facts", "start it without --facts-off").Write(w)
+	jsonbody.NoSuch("this service keeps no facts", "start it without --facts-off").Write(w)
 }
 
 // api handles the requests.
@@ -92,9 +91,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler := handlers[r.URL.Path]
 	switch {
 	case handler == nil:
-		resource.NotFound("no facts have the path "+text.Quote(r.URL.Path), "see GET /v1/facts, and keys, history and denials below it").Write(w)
+		jsonbody.NoSuch("no facts have the path "+text.Quote(r.URL.Path), "see GET /v1/facts, and keys, history and denials below it").Write(w)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		resource.RefuseMethod(w, r, "GET", "HEAD")
+		jsonbody.RefuseMethod(w, r, "GET", "HEAD")
 	default:
 		// The label also marks the goroutine that builds frames, so that a profile shows what viewers cost.
 		pprof.Do(r.Context(), pprof.Labels(CostLabel, r.URL.Path), func(context.Context) { handler(w, r) })
@@ -102,7 +101,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) summary(w http.ResponseWriter, r *http.Request) {
-	if _, f := resource.Query(r, maxText); f != nil {
+	if _, f := jsonbody.Query(r, maxText); f != nil {
 		f.Write(w)
 		return
 	}
@@ -115,7 +114,7 @@ type keysAnswer struct {
 }
 
 func (a *api) keys(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxText, "domain", "rule", "by", "n", "id")
+	query, f := jsonbody.Query(r, maxText, "domain", "rule", "by", "n", "id")
 	if f != nil {
 		f.Write(w)
 		return
@@ -143,7 +142,7 @@ func (a *api) keys(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) history(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxText, "domain", "rule", "step")
+	query, f := jsonbody.Query(r, maxText, "domain", "rule", "step")
 	if f != nil {
 		f.Write(w)
 		return
@@ -168,7 +167,7 @@ type denialsAnswer struct {
 }
 
 func (a *api) denials(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxText, "domain", "rule", "key", "request", "n")
+	query, f := jsonbody.Query(r, maxText, "domain", "rule", "key", "request", "n")
 	if f != nil {
 		f.Write(w)
 		return

@@ -14,7 +14,6 @@ import (
 	"stint/limiter/why"
 	"stint/rule"
 	"stint/server/httpapi/limitjson"
-	"stint/server/resource"
 )
 
 // WhyPath is the path of [NewWhy].
@@ -56,7 +55,7 @@ func (e *explainer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodGet, http.MethodHead:
 		e.find(w, r)
 	default:
-		resource.RefuseMethod(w, r, "GET", "HEAD", "POST")
+		jsonbody.RefuseMethod(w, r, "GET", "HEAD", "POST")
 	}
 }
 
@@ -316,7 +315,7 @@ type foundDenial struct {
 
 // find answers why a request was denied.
 func (e *explainer) find(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxText, "request_id")
+	query, f := jsonbody.Query(r, maxText, "request_id")
 	if f != nil {
 		f.Write(w)
 		return
@@ -333,7 +332,7 @@ func (e *explainer) find(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(answer.Denials) == 0 {
-		resource.NotFound("the log of denials has no request "+text.Quote(id), "the log is a sample; ask by the descriptor of the client with POST").Write(w)
+		jsonbody.NoSuch("the log of denials has no request "+text.Quote(id), "the log is a sample; ask by the descriptor of the client with POST").Write(w)
 		return
 	}
 	jsonbody.WriteJSON(w, http.StatusOK, answer)

@@ -12,7 +12,6 @@ import (
 	"stint/records"
 	"stint/rule"
 	"stint/server/access"
-	"stint/server/resource"
 )
 
 // Paths are the paths of the API, which handles them and all paths below.
@@ -47,7 +46,7 @@ type CheckOverride func(name string, n rule.Numbers) (known bool, err error)
 
 // Off answers the requests of a service without records.
 func Off(w http.ResponseWriter, _ *http.Request) {
-	resource.NotFound("this service has no records", "start it with --records FILE").Write(w)
+	jsonbody.NoSuch("this service has no records", "start it with --records FILE").Write(w)
 }
 
 // New returns the handler of [Paths]. The caller must restrict access to the handler, with an
@@ -94,7 +93,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func unknown() *jsonbody.Fault {
-	return resource.NotFound("nothing has this path", "see docs/openapi.yaml; write %2F for a slash in a name")
+	return jsonbody.NoSuch("nothing has this path", "see docs/openapi.yaml; write %2F for a slash in a name")
 }
 
 // method is what a path does for a method.
@@ -120,7 +119,7 @@ func serve(w http.ResponseWriter, r *http.Request, methods ...method) {
 			allowed = append(allowed, http.MethodHead)
 		}
 	}
-	resource.RefuseMethod(w, r, allowed...)
+	jsonbody.RefuseMethod(w, r, allowed...)
 }
 
 // whole handles the paths of all records.
@@ -199,7 +198,7 @@ func (a *api) nameOf(c collection, escaped string) (string, *jsonbody.Fault) {
 	if c.kind == records.Overrides {
 		escaped, rule, hasRule = strings.Cut(escaped, "/")
 		if !hasRule {
-			return "", resource.NotFound("no override has this path", "write "+c.path+"/SUBJECT/RULE, with %2F for a slash in the subject")
+			return "", jsonbody.NoSuch("no override has this path", "write "+c.path+"/SUBJECT/RULE, with %2F for a slash in the subject")
 		}
 	}
 	name, err := url.PathUnescape(escaped)

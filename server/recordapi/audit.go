@@ -18,7 +18,6 @@ import (
 	"stint/records/transfer"
 	"stint/rule"
 	"stint/server/access"
-	"stint/server/resource"
 )
 
 // auditAnswer is a page of the audit trail, newest first.
@@ -50,13 +49,13 @@ type auditFilter struct {
 }
 
 func (a *api) history(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxQuery, "before", "limit", "subject", "rule", "who", "since")
+	query, f := jsonbody.Query(r, maxQuery, "before", "limit", "subject", "rule", "who", "since")
 	filter := auditFilter{query: query}
 	limit, before := 0, uint64(0)
 	answer := auditAnswer{Entries: []trail.Entry{}}
 	answer.Head.Number, answer.Head.Hash = a.file.Head()
 	if f == nil {
-		limit, f = resource.Limit(query, "entries")
+		limit, f = jsonbody.PageLimit(query, "entries")
 	}
 	if f == nil {
 		before, f = beforeOf(query, answer.Head.Number+1)

@@ -14,7 +14,6 @@ import (
 	"stint/internal/web"
 	"stint/records"
 	"stint/server/access"
-	"stint/server/resource"
 )
 
 // WhyHeader is the header with the reason of a change, for changes whose body has none.
@@ -56,7 +55,7 @@ func newChange(r *http.Request, body []byte, why string) (records.Change, *jsonb
 // where the path names no record. A star means that there must be such a record.
 func (a *api) condition(r *http.Request, c *records.Change, e *records.Edit, whole bool) error {
 	match, noneMatch := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
-	if f := resource.CheckTags(match, noneMatch, "the record"); f != nil {
+	if f := jsonbody.CheckTags(match, noneMatch, "the record"); f != nil {
 		return &badHeader{f}
 	}
 	e.IfAbsent = noneMatch != nil
@@ -78,7 +77,7 @@ func (a *api) condition(r *http.Request, c *records.Change, e *records.Edit, who
 		}
 	}
 	wanted := uint64(0)
-	for _, tag := range resource.Tags(match) {
+	for _, tag := range jsonbody.Tags(match) {
 		n, err := strconv.ParseUint(strings.Trim(tag, `"`), 10, 64)
 		switch {
 		case tag == "*" && !there:

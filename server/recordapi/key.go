@@ -10,7 +10,6 @@ import (
 	"stint/records"
 	"stint/records/apikey"
 	"stint/records/transfer"
-	"stint/server/resource"
 )
 
 const (
@@ -35,7 +34,7 @@ type newKey struct {
 func (a *api) hashOf(name string) (string, *jsonbody.Fault) {
 	const hint = "write at least 8 of the 64 digits of its hash, as GET /v1/keys shows it; never the key itself"
 	if _, err := apikey.Parse(name); err == nil || len(name) < minHash || strings.Trim(name, "0123456789abcdef") != "" {
-		return "", resource.NotFound("no API key has this path", hint)
+		return "", jsonbody.NoSuch("no API key has this path", hint)
 	}
 	found, err := a.file.Page(records.APIKeys, name[:len(name)-1], step)
 	if err != nil {
@@ -52,7 +51,7 @@ func (a *api) hashOf(name string) (string, *jsonbody.Fault) {
 		}
 	}
 	if hash == "" {
-		return "", resource.NotFound("there is no API key with the hash "+name, hint)
+		return "", jsonbody.NoSuch("there is no API key with the hash "+name, hint)
 	}
 	return hash, nil
 }

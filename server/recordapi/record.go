@@ -13,7 +13,6 @@ import (
 	"stint/records/transfer"
 	"stint/rule"
 	"stint/server/access"
-	"stint/server/resource"
 )
 
 const (
@@ -68,10 +67,10 @@ var filters = map[records.Kind][]string{
 }
 
 func (a *api) list(w http.ResponseWriter, r *http.Request, c collection) {
-	query, f := resource.Query(r, maxQuery, append([]string{"after", "limit"}, filters[c.kind]...)...)
+	query, f := jsonbody.Query(r, maxQuery, append([]string{"after", "limit"}, filters[c.kind]...)...)
 	limit := 0
 	if f == nil {
-		limit, f = resource.Limit(query, "records")
+		limit, f = jsonbody.PageLimit(query, "records")
 	}
 	if f != nil {
 		f.Write(w)
@@ -126,7 +125,7 @@ func (a *api) page(answer *pageAnswer, kind records.Kind, last string, limit int
 // notModified sets the ETag. It answers 304 if the request has it in If-None-Match.
 func notModified(w http.ResponseWriter, r *http.Request, revision uint64) bool {
 	w.Header().Set("ETag", tag(revision))
-	for _, item := range resource.Tags(r.Header.Values("If-None-Match")) {
+	for _, item := range jsonbody.Tags(r.Header.Values("If-None-Match")) {
 		if item == "*" || item == tag(revision) || item == "W/"+tag(revision) {
 			w.WriteHeader(http.StatusNotModified)
 			return true
@@ -148,7 +147,7 @@ func (a *api) show(w http.ResponseWriter, r *http.Request, c collection, name st
 }
 
 func missing(id records.ID, c collection) *jsonbody.Fault {
-	return resource.NotFound("there is no "+id.String(), "see GET "+c.path+" for those there are")
+	return jsonbody.NoSuch("there is no "+id.String(), "see GET "+c.path+" for those there are")
 }
 
 // body is what a request says about a record.

@@ -9,7 +9,6 @@ import (
 	"stint/records"
 	"stint/records/trail"
 	"stint/records/transfer"
-	"stint/server/resource"
 )
 
 // statusAnswer is the answer to GET /v1/records.
@@ -37,7 +36,7 @@ type nodeAnswer struct {
 }
 
 func (a *api) status(w http.ResponseWriter, r *http.Request) {
-	if _, f := resource.Query(r, maxQuery); f != nil {
+	if _, f := jsonbody.Query(r, maxQuery); f != nil {
 		f.Write(w)
 		return
 	}
@@ -69,7 +68,7 @@ type verifyAnswer struct {
 }
 
 func (a *api) verify(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxQuery, "head")
+	query, f := jsonbody.Query(r, maxQuery, "head")
 	var known []trail.Head
 	if f == nil && query.Has("head") {
 		for written := range strings.SplitSeq(query.Get("head"), ",") {
@@ -85,7 +84,7 @@ func (a *api) verify(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	resource.ExtendDeadlines(w)
+	jsonbody.ExtendDeadlines(w)
 	report, err := a.file.Verify(r.Context(), known...)
 	if err != nil {
 		a.failed(w, r, err, false)

@@ -15,7 +15,6 @@ import (
 	"stint/internal/text"
 	"stint/records"
 	"stint/records/transfer"
-	"stint/server/resource"
 )
 
 // maxImport is the maximum size of an import in bytes.
@@ -35,7 +34,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	resource.ExtendDeadlines(w)
+	jsonbody.ExtendDeadlines(w)
 	spool, err := os.CreateTemp("", "stint-import-*")
 	if err != nil {
 		(&jsonbody.Fault{
@@ -65,7 +64,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 // importOptions reads the parameters and headers of an import.
 func (a *api) importOptions(r *http.Request) (o transfer.Options, f *jsonbody.Fault) {
 	o.Warn = a.warn
-	query, f := resource.Query(r, maxQuery, "mode", "kind", "dry_run", "force")
+	query, f := jsonbody.Query(r, maxQuery, "mode", "kind", "dry_run", "force")
 	if f != nil {
 		return o, f
 	}
@@ -75,7 +74,7 @@ func (a *api) importOptions(r *http.Request) (o transfer.Options, f *jsonbody.Fa
 	case mode != "merge" && query.Has("mode"):
 		return o, jsonbody.Bad("mode", text.Quote(mode)+" is not a mode", "write merge, which leaves other records as they are, or replace, which deletes them")
 	}
-	csv, f := resource.ImportType(r)
+	csv, f := jsonbody.ImportType(r)
 	if f != nil {
 		return o, f
 	}
@@ -152,7 +151,7 @@ func (a *api) warn(o *records.Override) string {
 
 // save exports records.
 func (a *api) save(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxQuery, "kind", "format")
+	query, f := jsonbody.Query(r, maxQuery, "kind", "format")
 	var kinds []records.Kind
 	if f == nil {
 		kinds, f = a.kindsOf(query)
@@ -169,7 +168,7 @@ func (a *api) save(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	resource.ExtendDeadlines(w)
+	jsonbody.ExtendDeadlines(w)
 	header := w.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Cache-Control", "no-store")
@@ -219,7 +218,7 @@ func (a *api) exportSubject(w http.ResponseWriter, r *http.Request, subject stri
 		a.failed(w, r, err, false)
 		return
 	}
-	resource.ExtendDeadlines(w)
+	jsonbody.ExtendDeadlines(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	fmt.Fprintf(w, `{"subject":%s,"records":%s,"audit":[`, name, found)

@@ -13,7 +13,6 @@ import (
 	"stint/internal/text"
 	"stint/notify"
 	"stint/server/access"
-	"stint/server/resource"
 )
 
 // WebhooksPath is the path of receivers of webhooks and their deliveries, with all paths below it.
@@ -47,7 +46,7 @@ func NewWebhooks(w Webhooks, log *slog.Logger) http.Handler { return &hooks{w, l
 
 // NoWebhooks answers the requests of a service without receivers.
 func NoWebhooks(w http.ResponseWriter, _ *http.Request) {
-	resource.NotFound("this service has no receivers of webhooks", "write them into its config file, as docs/webhooks.md says").Write(w)
+	jsonbody.NoSuch("this service has no receivers of webhooks", "write them into its config file, as docs/webhooks.md says").Write(w)
 }
 
 // ServeHTTP handles a request.
@@ -86,7 +85,7 @@ type receiverAnswer struct {
 }
 
 func (h *hooks) receivers(w http.ResponseWriter, r *http.Request) {
-	if _, f := resource.Query(r, maxQuery); f != nil {
+	if _, f := jsonbody.Query(r, maxQuery); f != nil {
 		f.Write(w)
 		return
 	}
@@ -162,10 +161,10 @@ type deliveryAnswer struct {
 }
 
 func (h *hooks) deliveries(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxQuery, "state", "receiver", "limit")
+	query, f := jsonbody.Query(r, maxQuery, "state", "receiver", "limit")
 	q := notify.Query{State: notify.Failed, Receiver: query.Get("receiver")}
 	if f == nil {
-		q.Limit, f = resource.Limit(query, "deliveries")
+		q.Limit, f = jsonbody.PageLimit(query, "deliveries")
 	}
 	if f == nil && query.Has("state") {
 		if q.State = notify.State(query.Get("state")); !slices.Contains(notify.States, q.State) {
@@ -234,7 +233,7 @@ func (h *hooks) retry(w http.ResponseWriter, r *http.Request) {
 	}
 	n, err := h.webhooks.Retry(r.Context(), t.receiver, t.id)
 	if err == nil && n == 0 && t.id != "" {
-		resource.NotFound("no failed or delivered event of "+text.Quote(t.receiver)+" has this id", "see GET /v1/webhooks/deliveries; one that waits is tried anyway").Write(w)
+		jsonbody.NoSuch("no failed or delivered event of "+text.Quote(t.receiver)+" has this id", "see GET /v1/webhooks/deliveries; one that waits is tried anyway").Write(w)
 		return
 	}
 	if err != nil {
@@ -260,7 +259,7 @@ func (h *hooks) test(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	resource.ExtendDeadlines(w) // a receiver may be slow
+	jsonbody.ExtendDeadlines(w) // a receiver may be slow
 	began := time.Now()
 	id, answer, err := h.webhooks.Test(r.Context(), t.receiver)
 	if err != nil {
@@ -274,7 +273,7 @@ func (h *hooks) test(w http.ResponseWriter, r *http.Request) {
 // failed answers a request with an error.
 func (h *hooks) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, notify.ErrUnknown) {
-		resource.NotFound("no receiver has this name", "GET /v1/webhooks lists them").Write(w)
+		jsonbody.NoSuch("no receiver has this name", "GET /v1/webhooks lists them").Write(w)
 		return
 	}
 	f := &jsonbody.Fault{Status: http.StatusServiceUnavailable, Code: jsonbody.Unavailable, Problem: "the deliveries cannot be read or changed: " + err.Error(), Hint: "see the log of the service, and try again"}

@@ -14,7 +14,6 @@ import (
 	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
-	"stint/server/resource"
 )
 
 // Path is the path of the API, which handles it and all paths below.
@@ -81,7 +80,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id, err := url.PathUnescape(strings.TrimPrefix(rest, "/"))
 	if err != nil || id == "" || rest[0] != '/' {
-		resource.NotFound("no rule has this path", "write "+Path+"/ and the id of a rule, with %2F for a slash").Write(w)
+		jsonbody.NoSuch("no rule has this path", "write "+Path+"/ and the id of a rule, with %2F for a slash").Write(w)
 		return
 	}
 	a.one(w, r, id)
@@ -95,7 +94,7 @@ func (a *api) all(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		a.load(w, r)
 	default:
-		resource.RefuseMethod(w, r, "GET", "HEAD", "POST")
+		jsonbody.RefuseMethod(w, r, "GET", "HEAD", "POST")
 	}
 }
 
@@ -109,7 +108,7 @@ func (a *api) one(w http.ResponseWriter, r *http.Request, id string) {
 	case http.MethodDelete:
 		a.remove(w, r, id)
 	default:
-		resource.RefuseMethod(w, r, "GET", "HEAD", "PUT", "DELETE")
+		jsonbody.RefuseMethod(w, r, "GET", "HEAD", "PUT", "DELETE")
 	}
 }
 
@@ -159,7 +158,7 @@ func (a *api) show(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 func missing(id string) *jsonbody.Fault {
-	return resource.NotFound("there is no rule "+text.Quote(id), "see GET "+Path+" for those there are")
+	return jsonbody.NoSuch("there is no rule "+text.Quote(id), "see GET "+Path+" for those there are")
 }
 
 func (a *api) put(w http.ResponseWriter, r *http.Request, id string) {
@@ -261,7 +260,7 @@ func precondition(r *http.Request) (book.Precondition, *jsonbody.Fault) {
 	if match == nil && noneMatch == nil {
 		return nil, nil
 	}
-	if f := resource.CheckTags(match, noneMatch, Path+"/{id}"); f != nil {
+	if f := jsonbody.CheckTags(match, noneMatch, Path+"/{id}"); f != nil {
 		return nil, f
 	}
 	return func(present catalog.Rule, exists bool) bool {
@@ -276,7 +275,7 @@ func precondition(r *http.Request) (book.Precondition, *jsonbody.Fault) {
 // tags match too.
 func matches(lists []string, r *catalog.Rule, weak bool) bool {
 	own := ""
-	for _, item := range resource.Tags(lists) {
+	for _, item := range jsonbody.Tags(lists) {
 		if weak {
 			item = strings.TrimPrefix(item, "W/")
 		}

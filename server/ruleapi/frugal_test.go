@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"stint/internal/jsonbody"
 	"stint/internal/testkit"
-	"stint/server/resource"
 )
 
 // Decoding any body or query takes little memory per byte. Package book reads imports.
@@ -36,7 +36,7 @@ func TestDecodersAreFrugal(t *testing.T) {
 			}
 		}
 		testkit.Frugal(t, seeds, func(input []byte) {
-			if _, f := resource.Query(&http.Request{URL: &url.URL{RawQuery: string(input)}}, maxText, "after", "limit", "uid", "domain"); f != nil {
+			if _, f := jsonbody.Query(&http.Request{URL: &url.URL{RawQuery: string(input)}}, maxText, "after", "limit", "uid", "domain"); f != nil {
 				f.Append(nil)
 			}
 		})

@@ -10,7 +10,6 @@ import (
 	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
-	"stint/server/resource"
 )
 
 // importAnswer is the result of an import.
@@ -21,7 +20,7 @@ type importAnswer struct {
 
 // load imports the rules of a body.
 func (a *api) load(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxText, "mode")
+	query, f := jsonbody.Query(r, maxText, "mode")
 	if f != nil {
 		f.Write(w)
 		return
@@ -38,7 +37,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	csv, f := resource.ImportType(r)
+	csv, f := jsonbody.ImportType(r)
 	if f != nil {
 		f.Write(w)
 		return
@@ -47,7 +46,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	if csv {
 		format = book.CSV
 	}
-	resource.ExtendDeadlines(w)
+	jsonbody.ExtendDeadlines(w)
 	body := http.MaxBytesReader(w, r.Body, maxImport)
 	n, err := a.book.Import(a.context(r), book.ReadRules("body", format, body), how)
 	if wrong, ok := errors.AsType[*catalog.Error](err); ok {
@@ -91,7 +90,7 @@ func mustBeJSON(r *http.Request) *jsonbody.Fault {
 	case given == "", kind == "application/json", kind == "application/x-www-form-urlencoded":
 		return nil
 	}
-	return resource.WrongType(given, "send application/json")
+	return jsonbody.WrongType(given, "send application/json")
 }
 
 // readAll reads the body of one rule.

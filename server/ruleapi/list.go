@@ -6,7 +6,6 @@ import (
 
 	"stint/internal/jsonbody"
 	"stint/rule/catalog"
-	"stint/server/resource"
 )
 
 const (
@@ -44,12 +43,12 @@ func (a *api) standing() standing {
 }
 
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
-	query, f := resource.Query(r, maxText, "after", "limit", "uid", "domain")
+	query, f := jsonbody.Query(r, maxText, "after", "limit", "uid", "domain")
 	if f != nil {
 		f.Write(w)
 		return
 	}
-	limit, f := resource.Limit(query, "rules")
+	limit, f := jsonbody.PageLimit(query, "rules")
 	if f != nil {
 		f.Write(w)
 		return

@@ -14,7 +14,6 @@ import (
 	"stint/internal/transaction"
 	"stint/limiter"
 	"stint/rule"
-	"stint/server/resource"
 )
 
 // Store is where histories are kept.
@@ -79,7 +78,7 @@ func New(o Options) http.Handler {
 	a := newAPI(o)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			resource.RefuseMethod(w, r, "GET", "HEAD")
+			jsonbody.RefuseMethod(w, r, "GET", "HEAD")
 			return
 		}
 		if f := a.serve(w, r); f != nil {
@@ -100,9 +99,9 @@ type plansAnswer struct {
 
 func (a *api) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 	if r.URL.Path != Path && r.URL.Path != PlansPath && r.URL.Path != ExportPath {
-		return resource.NotFound("nothing is at "+text.Quote(r.URL.Path), "ask for "+Path+", "+PlansPath+" or "+ExportPath)
+		return jsonbody.NoSuch("nothing is at "+text.Quote(r.URL.Path), "ask for "+Path+", "+PlansPath+" or "+ExportPath)
 	}
-	query, f := resource.Query(r, maxText, "subject", "rule", "from", "format")
+	query, f := jsonbody.Query(r, maxText, "subject", "rule", "from", "format")
 	if f != nil {
 		return f
 	}
@@ -117,7 +116,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 	if which.from, f = readTime(query.Get("from")); f != nil {
 		return f
 	}
-	resource.ExtendDeadlines(w)
+	jsonbody.ExtendDeadlines(w)
 	rows, err := a.rows(r.Context(), which)
 	switch {
 	case errors.Is(err, errTooMany):

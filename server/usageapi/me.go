@@ -13,7 +13,6 @@ import (
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/rule"
-	"stint/server/resource"
 )
 
 // MePath is the path of [NewMe].
@@ -93,7 +92,7 @@ func (m *me) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (m *me) answer(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		resource.RefuseMethod(w, r, "GET", "HEAD")
+		jsonbody.RefuseMethod(w, r, "GET", "HEAD")
 		return nil
 	}
 	address := web.GroupAddr(m.clients.Client(web.PeerAddr(r.RemoteAddr), r.Header.Values(m.clients.Header())), 64)
@@ -111,7 +110,7 @@ func (m *me) answer(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 	if f := m.limited(w, r, "subject "+subject, perSubject); f != nil {
 		return f
 	}
-	query, f := resource.Query(r, maxText, "format")
+	query, f := jsonbody.Query(r, maxText, "format")
 	if f != nil {
 		return f
 	}

@@ -1,6 +1,4 @@
-// Package resource has what the handlers of collections on the admin listener share: query
-// parameters, pages, methods, entity tags, and media types of imports.
-package resource
+package jsonbody
 
 import (
 	"fmt"
@@ -13,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"stint/internal/jsonbody"
 	"stint/internal/text"
 )
 
@@ -35,66 +32,66 @@ const (
 	FormatHint = "send text/csv or application/jsonl"
 )
 
-// NotFound returns the fault of an unknown path or object.
-func NotFound(problem, hint string) *jsonbody.Fault {
-	return &jsonbody.Fault{Status: http.StatusNotFound, Code: jsonbody.NotFound, Problem: problem, Hint: hint}
+// NoSuch returns the fault of an unknown path or object.
+func NoSuch(problem, hint string) *Fault {
+	return &Fault{Status: http.StatusNotFound, Code: NotFound, Problem: problem, Hint: hint}
 }
 
 // RefuseMethod answers a method that a path does not support.
 func RefuseMethod(w http.ResponseWriter, r *http.Request, allowed ...string) {
 	list := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", list)
-	(&jsonbody.Fault{
-		Status: http.StatusMethodNotAllowed, Code: jsonbody.Method,
+	(&Fault{
+		Status: http.StatusMethodNotAllowed, Code: Method,
 		Problem: text.Quote(r.Method) + " is not a method of this path", Hint: "use " + list,
 	}).Write(w)
 }
 
 // WrongType returns the fault of a body of another media type.
-func WrongType(given, hint string) *jsonbody.Fault {
+func WrongType(given, hint string) *Fault {
 	problem := "a body of the type " + text.Quote(given)
 	if given == "" {
 		problem = "a body without a type"
 	}
-	return &jsonbody.Fault{Status: http.StatusUnsupportedMediaType, Code: jsonbody.MediaType, Problem: problem, Hint: hint}
+	return &Fault{Status: http.StatusUnsupportedMediaType, Code: MediaType, Problem: problem, Hint: hint}
 }
 
 // Query reads the parameters of a request, none of which may be repeated or longer than maxText
 // bytes.
-func Query(r *http.Request, maxText int, known ...string) (url.Values, *jsonbody.Fault) {
+func Query(r *http.Request, maxText int, known ...string) (url.Values, *Fault) {
 	hint := "known here are " + strings.Join(known, ", ")
 	if len(known) == 0 {
 		hint = "this path has none"
 	}
 	if strings.Count(r.URL.RawQuery, "&") >= maxParameters {
-		return nil, jsonbody.Bad("", fmt.Sprintf("more than %d parameters", maxParameters), hint)
+		return nil, Bad("", fmt.Sprintf("more than %d parameters", maxParameters), hint)
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, jsonbody.Bad("", "the query cannot be read", "write name=value, with & between them and escapes such as %20 within")
+		return nil, Bad("", "the query cannot be read", "write name=value, with & between them and escapes such as %20 within")
 	}
 	for name, values := range query {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, jsonbody.Bad("", "unknown parameter "+text.Quote(name), hint)
+			return nil, Bad("", "unknown parameter "+text.Quote(name), hint)
 		case len(values) > 1:
-			return nil, jsonbody.Bad(name, "given twice", "give it once")
+			return nil, Bad(name, "given twice", "give it once")
 		case len(values[0]) > maxText:
-			return nil, jsonbody.Bad(name, fmt.Sprintf("longer than %d bytes", maxText), "nothing here has so long a name")
+			return nil, Bad(name, fmt.Sprintf("longer than %d bytes", maxText), "nothing here has so long a name")
 		}
 	}
 	return query, nil
 }
 
-// Limit returns the number of elements of a page: the parameter limit, or DefaultLimit. what are the
+// PageLimit returns the number of elements of a page: the parameter limit, or DefaultLimit. what are the
 // elements, such as "rules".
-func Limit(query url.Values, what string) (int, *jsonbody.Fault) {
+func PageLimit(query url.Values, what string) (int, *Fault) {
 	if !query.Has("limit") {
 		return DefaultLimit, nil
 	}
 	n, err := strconv.Atoi(query.Get("limit"))
 	if err != nil || n < 1 || n > MaxLimit {
-		return 0, jsonbody.Bad("limit", text.Quote(query.Get("limit"))+" is not a valid number of "+what, fmt.Sprintf("write a whole number from 1 to %d", MaxLimit))
+		return 0, Bad("limit", text.Quote(query.Get("limit"))+" is not a valid number of "+what, fmt.Sprintf("write a whole number from 1 to %d", MaxLimit))
 	}
 	return n, nil
 }
@@ -104,15 +101,15 @@ var tags = regexp.MustCompile(`^\s*(\*|(W/)?"[^"]*"(\s*,\s*(W/)?"[^"]*")*)\s*$`)
 
 // CheckTags checks the headers If-Match and If-None-Match of a change. tagOf is the request whose
 // ETag a caller can send.
-func CheckTags(match, noneMatch []string, tagOf string) *jsonbody.Fault {
+func CheckTags(match, noneMatch []string, tagOf string) *Fault {
 	for _, list := range match {
 		if !tags.MatchString(list) {
-			return jsonbody.Bad("If-Match", "neither a star nor entity tags", "send the ETag of GET "+tagOf+" as it is, or leave the header out")
+			return Bad("If-Match", "neither a star nor entity tags", "send the ETag of GET "+tagOf+" as it is, or leave the header out")
 		}
 	}
 	for _, list := range noneMatch {
 		if strings.TrimSpace(list) != "*" {
-			return jsonbody.Bad("If-None-Match", "not a star", "send * where there must be none yet, or leave the header out")
+			return Bad("If-None-Match", "not a star", "send * where there must be none yet, or leave the header out")
 		}
 	}
 	return nil
@@ -136,7 +133,7 @@ var jsonLines = []string{
 }
 
 // ImportType returns whether the body of an import is CSV; otherwise it is JSON Lines.
-func ImportType(r *http.Request) (csv bool, f *jsonbody.Fault) {
+func ImportType(r *http.Request) (csv bool, f *Fault) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case kind == "text/csv":
