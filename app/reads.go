@@ -6,7 +6,6 @@ import (
 	"stint/server/factsapi"
 	"stint/server/httpapi"
 	"stint/server/recordapi"
-	"stint/server/usageapi"
 )
 
 // reads returns the handlers of facts, explanations and webhooks, by path.
@@ -18,7 +17,7 @@ func (a *App) reads() map[string]http.Handler {
 	all := map[string]http.Handler{
 		factsapi.AlarmsPath: factsapi.NewAlarms(a.alarms.List),
 		factsapi.WhyPath:    factsapi.NewWhy(why),
-		usageapi.Path:       usageapi.New(a.usageOptions()),
+		factsapi.UsagePath:  factsapi.NewUsage(a.usageOptions()),
 	}
 	all[recordapi.WebhooksPath] = http.HandlerFunc(recordapi.NoWebhooks)
 	if a.webhooks != nil {

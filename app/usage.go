@@ -3,13 +3,13 @@ package app
 import (
 	"net/http"
 
-	"stint/server/usageapi"
+	"stint/server/factsapi"
 	"stint/store/memory"
 )
 
 // usageOptions returns the options of the handlers of usage.
-func (a *App) usageOptions() usageapi.Options {
-	o := usageapi.Options{
+func (a *App) usageOptions() factsapi.UsageOptions {
+	o := factsapi.UsageOptions{
 		Store: a.stores, Limiter: a.limiter, Table: a.limiter.Table, Secret: a.stores.Secret(), Namespace: a.config.Namespace, Log: a.log,
 	}
 	if a.clients != nil {
@@ -21,12 +21,12 @@ func (a *App) usageOptions() usageapi.Options {
 // withUsage adds the path by which customers see their own usage. It needs the records, which know
 // their keys.
 func (a *App) withUsage(others http.Handler) http.Handler {
-	me := usageapi.NewMe(usageapi.MeOptions{
-		Options: a.usageOptions(), Identify: a.clients.Identify, Trusted: a.config.Proxies(),
+	me := factsapi.NewMe(factsapi.MeOptions{
+		UsageOptions: a.usageOptions(), Identify: a.clients.Identify, Trusted: a.config.Proxies(),
 		Guard: memory.New(memory.Options{Budget: guardBudget}),
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == usageapi.MePath {
+		if r.URL.Path == factsapi.MePath {
 			me.ServeHTTP(w, r)
 			return
 		}
@@ -34,5 +34,5 @@ func (a *App) withUsage(others http.Handler) http.Handler {
 	})
 }
 
-// guardBudget is how much memory the limits of usageapi.MePath may use.
+// guardBudget is how much memory the limits of factsapi.MePath may use.
 const guardBudget = 1 << 20

@@ -81,6 +81,7 @@ var decoders = map[string]string{
 	"internal/transaction/spec.go":       "what programs of ours wrote: a snapshot, or an item of memcached",
 	"loadtest/fleet.go":                  "the services that a test calls",
 	"loadtest/http.go":                   "at most 1 MiB of the service that the user measures",
+	"loadtest/store_calls.go":            "the Redis that a test started",
 	"loadtest/resp.go":                   "at most 1 MiB of the service that the user measures",
 	"notify/sign.go":                     "a file of the operator",
 	"cmd/stint/cli/webhooks.go":          "at most 64 MiB of a service that the user names",

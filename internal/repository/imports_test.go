@@ -316,12 +316,7 @@ var layers = []layer{
 	{
 		[]string{"server/factsapi"},
 		[]string{".", "facts", "facts/*", "rule", "server/access", "server/httpapi/limitjson", "limiter", "limiter/response", "limiter/why", "internal/..."},
-		"facts and explanations are shown without knowing who gathers them",
-	},
-	{
-		[]string{"server/usageapi"},
-		[]string{".", "rule", "limiter", "internal/..."},
-		"usage is shown without knowing which store keeps it, and who knows the keys of customers",
+		"facts, explanations and usage are shown without knowing who gathers them, and who knows the keys of customers",
 	},
 	{
 		[]string{"dashboard"},
@@ -378,7 +373,7 @@ var layers = []layer{
 
 // forTests are the packages that the tests of any package may import in addition.
 var forTests = []string{
-	".", "rule/rulefile", "records", "records/apikey", "records/inforce", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
+	".", "loadtest", "rule/rulefile", "records", "records/apikey", "records/inforce", "store/memory", "store/redis/recordlog", "store/storetest", "store/storetest/*", "internal/...",
 }
 
 // importDirection reports imports that point upwards or sideways, and packages without a layer.

@@ -1,4 +1,4 @@
-package usageapi
+package factsapi
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"stint/rule"
 )
 
-// Store is where histories are kept.
-type Store interface {
+// UsageStore is where histories are kept.
+type UsageStore interface {
 	// Usage returns the history of a take's key, and the names of the take if there is none.
 	Usage(ctx context.Context, t *stint.Take) (transaction.Usage, error)
 
@@ -25,9 +25,9 @@ type Store interface {
 	Usages(ctx context.Context, yield func(transaction.Usage) bool) error
 }
 
-// Options are what the handlers need. Store, Limiter and Table are required.
-type Options struct {
-	Store     Store
+// UsageOptions are what the handlers need. Store, Limiter and Table are required.
+type UsageOptions struct {
+	Store     UsageStore
 	Limiter   *limiter.Limiter   // decides looks
 	Table     func() *rule.Table // the rules in force
 	Secret    *rule.KeySecret    // for hashes of secrets in subjects; nil: as they are
@@ -44,13 +44,13 @@ type Options struct {
 
 // Paths of the handler for operators.
 const (
-	Path       = "/v1/usage"
-	PlansPath  = Path + "/plans"
-	ExportPath = Path + "/export"
+	UsagePath       = "/v1/usage"
+	UsagePlansPath  = UsagePath + "/plans"
+	UsageExportPath = UsagePath + "/export"
 )
 
 const (
-	maxText = 1024
+	maxUsageText = 1024
 
 	// maxRows is the most rows of an answer, about 300 MB of memory.
 	maxRows = 1_000_000
@@ -59,23 +59,23 @@ const (
 // errTooMany means that an answer would have more than maxRows.
 var errTooMany = errors.New("more than a million periods")
 
-// api handles the requests of operators and customers.
-type api struct{ options Options }
+// usageAPI handles the requests of operators and customers.
+type usageAPI struct{ options UsageOptions }
 
-func newAPI(o Options) *api {
+func newUsageAPI(o UsageOptions) *usageAPI {
 	if o.now == nil {
 		o.now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &api{o}
+	return &usageAPI{o}
 }
 
-// New returns the handler of Path, PlansPath and ExportPath. The caller must restrict access to it, with
+// NewUsage returns the handler of UsagePath, UsagePlansPath and UsageExportPath. The caller must restrict access to it, with
 // the role read.
-func New(o Options) http.Handler {
-	a := newAPI(o)
+func NewUsage(o UsageOptions) http.Handler {
+	a := newUsageAPI(o)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			jsonbody.RefuseMethod(w, r, "GET", "HEAD")
@@ -89,19 +89,19 @@ func New(o Options) http.Handler {
 
 // usageAnswer is the answer to GET /v1/usage.
 type usageAnswer struct {
-	Usage []Row `json:"usage"`
+	Usage []UsageRow `json:"usage"`
 }
 
 // plansAnswer is the answer to GET /v1/usage/plans.
 type plansAnswer struct {
-	Plans []Total `json:"plans"`
+	Plans []UsageTotal `json:"plans"`
 }
 
-func (a *api) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
-	if r.URL.Path != Path && r.URL.Path != PlansPath && r.URL.Path != ExportPath {
-		return jsonbody.NoSuch("nothing is at "+text.Quote(r.URL.Path), "ask for "+Path+", "+PlansPath+" or "+ExportPath)
+func (a *usageAPI) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
+	if r.URL.Path != UsagePath && r.URL.Path != UsagePlansPath && r.URL.Path != UsageExportPath {
+		return jsonbody.NoSuch("nothing is at "+text.Quote(r.URL.Path), "ask for "+UsagePath+", "+UsagePlansPath+" or "+UsageExportPath)
 	}
-	query, f := jsonbody.Query(r, maxText, "subject", "rule", "from", "format")
+	query, f := jsonbody.Query(r, maxUsageText, "subject", "rule", "from", "format")
 	if f != nil {
 		return f
 	}
@@ -109,7 +109,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 	if f != nil {
 		return f
 	}
-	which := filter{subject: query.Get("subject"), rule: query.Get("rule"), closed: r.URL.Path == ExportPath}
+	which := usageFilter{subject: query.Get("subject"), rule: query.Get("rule"), closed: r.URL.Path == UsageExportPath}
 	if which.subject != "" && !strings.Contains(which.subject, "=") {
 		return jsonbody.Bad("subject", text.Quote(which.subject)+" is no subject", "write KEY=VALUE, such as user=42")
 	}
@@ -125,20 +125,20 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 		return a.failed(err)
 	}
 	switch {
-	case r.URL.Path == PlansPath && asCSV:
+	case r.URL.Path == UsagePlansPath && asCSV:
 		writeCSV(w, totalHead, totalLines(totals(rows)))
-	case r.URL.Path == PlansPath:
+	case r.URL.Path == UsagePlansPath:
 		jsonbody.WriteJSON(w, http.StatusOK, plansAnswer{totals(rows)})
 	case asCSV:
 		writeCSV(w, rowHead, rowLines(rows))
 	default:
-		jsonbody.WriteJSON(w, http.StatusOK, usageAnswer{append([]Row{}, rows...)})
+		jsonbody.WriteJSON(w, http.StatusOK, usageAnswer{append([]UsageRow{}, rows...)})
 	}
 	return nil
 }
 
 // failed logs an error of the store and returns the fault, which does not have its cause.
-func (a *api) failed(err error) *jsonbody.Fault {
+func (a *usageAPI) failed(err error) *jsonbody.Fault {
 	a.options.Log.Error("cannot read usage from the store", "error", err)
 	return &jsonbody.Fault{Status: http.StatusServiceUnavailable, Code: jsonbody.NoDecision, Problem: "the store did not answer", Hint: "try again; the log of the service has the cause"}
 }
@@ -158,7 +158,7 @@ func readTime(written string) (time.Time, *jsonbody.Fault) {
 
 // takesOf returns the takes of the keys of a filter's subject. direct is false if these do not follow
 // from the subject, so that all histories have to be read.
-func (a *api) takesOf(f filter) (takes []stint.Take, direct bool) {
+func (a *usageAPI) takesOf(f usageFilter) (takes []stint.Take, direct bool) {
 	table := a.options.Table()
 	if f.subject == "" || table == nil {
 		return nil, false

@@ -1,4 +1,4 @@
-package usageapi
+package factsapi
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"stint/rule"
 )
 
-// Row is the use of one key in one period.
-type Row struct {
+// UsageRow is the use of one key in one period.
+type UsageRow struct {
 	// ID is a hash of the namespace, the domain, the rule, the limit, the subject and the period. It
 	// is always the same for them, so that nothing is billed twice.
 	ID string `json:"id"`
@@ -32,15 +32,15 @@ type Row struct {
 }
 
 // filter selects rows.
-type filter struct {
+type usageFilter struct {
 	subject, rule string // "" for all
 	from          time.Time
 	closed        bool // only periods that have ended
 }
 
 // rows returns the rows that a filter selects, in order: by period, domain, rule, limit and subject.
-func (a *api) rows(ctx context.Context, f filter) ([]Row, error) {
-	var all []Row
+func (a *usageAPI) rows(ctx context.Context, f usageFilter) ([]UsageRow, error) {
+	var all []UsageRow
 	now := stint.At(a.options.now())
 	add := func(u transaction.Usage) bool {
 		all = append(all, a.rowsOf(&u, f, now)...)
@@ -60,14 +60,14 @@ func (a *api) rows(ctx context.Context, f filter) ([]Row, error) {
 	if err == nil && len(all) > maxRows {
 		err = errTooMany
 	}
-	slices.SortFunc(all, func(a, b Row) int {
+	slices.SortFunc(all, func(a, b UsageRow) int {
 		return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Subject, b.Subject))
 	})
 	return all, err
 }
 
 // rowsOf returns the rows of a history that a filter selects.
-func (a *api) rowsOf(u *transaction.Usage, f filter, now stint.Instant) (rows []Row) {
+func (a *usageAPI) rowsOf(u *transaction.Usage, f usageFilter, now stint.Instant) (rows []UsageRow) {
 	if f.subject != "" && u.Subject != f.subject || f.rule != "" && u.Rule != f.rule {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (a *api) rowsOf(u *transaction.Usage, f filter, now stint.Instant) (rows []
 		if !end.After(f.from) || f.closed && open {
 			continue
 		}
-		rows = append(rows, Row{
+		rows = append(rows, UsageRow{
 			ID:     rowID(a.options.Namespace, u, p.Start, p.End),
 			Domain: u.Domain, Rule: u.Rule, Limit: u.Limit, Subject: u.Subject, Plan: plan, Start: start, End: end, Used: p.Used, Open: open,
 		})
@@ -87,7 +87,7 @@ func (a *api) rowsOf(u *transaction.Usage, f filter, now stint.Instant) (rows []
 }
 
 // periods returns the periods of a history that the rule still keeps, as if it had rolled over.
-func (a *api) periods(u *transaction.Usage, now stint.Instant) []transaction.Period {
+func (a *usageAPI) periods(u *transaction.Usage, now stint.Instant) []transaction.Period {
 	r := a.ruleOf(u.Domain, u.Rule)
 	if r == nil || u.Limit != "" {
 		return u.History
@@ -100,7 +100,7 @@ func (a *api) periods(u *transaction.Usage, now stint.Instant) []transaction.Per
 }
 
 // ruleOf returns the rule with usage of a name; nil if there is none any more.
-func (a *api) ruleOf(domain, name string) *rule.Rule {
+func (a *usageAPI) ruleOf(domain, name string) *rule.Rule {
 	if table := a.options.Table(); table != nil {
 		for _, r := range table.Metered() {
 			if r.Domain == domain && r.Name == name {
@@ -111,7 +111,7 @@ func (a *api) ruleOf(domain, name string) *rule.Rule {
 	return nil
 }
 
-func (a *api) planOf(subject string) string {
+func (a *usageAPI) planOf(subject string) string {
 	if a.options.Plan == nil {
 		return ""
 	}
@@ -124,8 +124,8 @@ func rowID(namespace string, u *transaction.Usage, start, end stint.Instant) str
 	return "use_" + hex.EncodeToString(sum[:16])
 }
 
-// Total is what all subjects of a plan used of a limit in one period.
-type Total struct {
+// UsageTotal is what all subjects of a plan used of a limit in one period.
+type UsageTotal struct {
 	Plan     string    `json:"plan"`
 	Domain   string    `json:"domain"`
 	Rule     string    `json:"rule"`
@@ -138,11 +138,11 @@ type Total struct {
 }
 
 // totals adds rows up by plan, in the order of the rows.
-func totals(rows []Row) []Total {
-	index, all := map[Total]int{}, []Total{}
+func totals(rows []UsageRow) []UsageTotal {
+	index, all := map[UsageTotal]int{}, []UsageTotal{}
 	for i := range rows {
 		r := &rows[i]
-		t := Total{Plan: r.Plan, Domain: r.Domain, Rule: r.Rule, Limit: r.Limit, Start: r.Start, End: r.End, Open: r.Open}
+		t := UsageTotal{Plan: r.Plan, Domain: r.Domain, Rule: r.Rule, Limit: r.Limit, Start: r.Start, End: r.End, Open: r.Open}
 		n, known := index[t]
 		if !known {
 			n = len(all)

@@ -1,4 +1,4 @@
-package usageapi
+package factsapi
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const MePath = "/v1/me/usage"
 
 // MeOptions are what the handler for customers needs.
 type MeOptions struct {
-	Options
+	UsageOptions
 
 	// Identify returns the subject of an API key and its plan; the subject is "" if the key is not
 	// valid.
@@ -41,7 +41,7 @@ var (
 
 // me handles MePath.
 type me struct {
-	*api
+	*usageAPI
 	options MeOptions
 	clients *web.ClientFinder
 }
@@ -50,7 +50,7 @@ type me struct {
 // X-Api-Key, and sees the use of its subject alone. A key that is missing, mistyped, unknown, expired or
 // revoked gets the same answer.
 func NewMe(o MeOptions) http.Handler {
-	return &me{newAPI(o.Options), o, web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted})}
+	return &me{newUsageAPI(o.UsageOptions), o, web.NewClientFinder(web.TrustConfig{Trusted: o.Trusted})}
 }
 
 // meAnswer is the answer to GET /v1/me/usage.
@@ -110,7 +110,7 @@ func (m *me) answer(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 	if f := m.limited(w, r, "subject "+subject, perSubject); f != nil {
 		return f
 	}
-	query, f := jsonbody.Query(r, maxText, "format")
+	query, f := jsonbody.Query(r, maxUsageText, "format")
 	if f != nil {
 		return f
 	}
@@ -165,7 +165,7 @@ func keyOf(h http.Header) string {
 // limitsOf returns the limits that follow from a subject alone, with its use.
 func (m *me) limitsOf(ctx context.Context, subject string) ([]meLimit, error) {
 	all := []meLimit{}
-	table := m.api.options.Table()
+	table := m.usageAPI.options.Table()
 	if table == nil {
 		return all, nil
 	}
@@ -204,7 +204,7 @@ func pathOf(r *rule.Rule) string {
 // look returns the limits of a request that takes nothing.
 func (m *me) look(ctx context.Context, req *limiter.Request) (all []meLimit, err error) {
 	var v limiter.Verdict
-	if err := m.api.options.Limiter.Decide(ctx, req, &v); err != nil {
+	if err := m.usageAPI.options.Limiter.Decide(ctx, req, &v); err != nil {
 		return nil, err
 	}
 	for i := range v.Asked {
@@ -222,7 +222,7 @@ func (m *me) look(ctx context.Context, req *limiter.Request) (all []meLimit, err
 			}
 		}
 		if a.Rule.Usage != nil && v.Take(i) != nil {
-			take := limiter.UsageTake(a.Rule, v.Entries(a.Descriptor), m.api.options.Secret)
+			take := limiter.UsageTake(a.Rule, v.Entries(a.Descriptor), m.usageAPI.options.Secret)
 			if err := m.addHistory(ctx, &l, &take, a.At); err != nil {
 				return nil, err
 			}
@@ -234,7 +234,7 @@ func (m *me) look(ctx context.Context, req *limiter.Request) (all []meLimit, err
 
 // addHistory adds the history of a limit, whose current period says what is used.
 func (m *me) addHistory(ctx context.Context, l *meLimit, take *stint.Take, now stint.Instant) error {
-	u, err := m.api.options.Store.Usage(ctx, take)
+	u, err := m.usageAPI.options.Store.Usage(ctx, take)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package usageapi
+package factsapi
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type service struct {
 	*testing.T
 	now     time.Time
 	limiter *limiter.Limiter
-	options Options
+	options UsageOptions
 }
 
 func newService(t *testing.T) *service {
@@ -46,7 +46,7 @@ func newService(t *testing.T) *service {
 	s := &service{T: t, now: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)}
 	store := memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(s.now) }})
 	s.limiter = limiter.New(store, table, limiter.Options{})
-	s.options = Options{
+	s.options = UsageOptions{
 		Store: store, Limiter: s.limiter, Table: s.limiter.Table, Namespace: "stint",
 		Plan: func(subject string) string { return map[string]string{"user=42": "pro", "user=43": "free"}[subject] },
 		now:  func() time.Time { return s.now },
@@ -93,7 +93,7 @@ func (s *service) used() {
 func TestUsage(t *testing.T) {
 	s := newService(t)
 	s.used()
-	h := New(s.options)
+	h := NewUsage(s.options)
 	for _, tt := range []struct {
 		path string
 		want []string // subject, used and whether open of each row
@@ -148,7 +148,7 @@ func cellOf(n uint64) string { b, _ := json.Marshal(n); return string(b) }
 func TestCSV(t *testing.T) {
 	s := newService(t)
 	s.used()
-	h := New(s.options)
+	h := NewUsage(s.options)
 	_, byParameter, header := s.ask(h, "/v1/usage?rule=seats&format=csv")
 	_, byHeader, _ := s.ask(h, "/v1/usage?rule=seats", "Accept", "text/csv, */*")
 	lines := strings.Split(byParameter, "\n")
@@ -166,7 +166,7 @@ func TestCSV(t *testing.T) {
 }
 
 // broken is a store that does not answer.
-type broken struct{ Store }
+type broken struct{ UsageStore }
 
 func (broken) Usage(context.Context, *stint.Take) (transaction.Usage, error) {
 	return transaction.Usage{}, errors.New("secret cause")
@@ -179,7 +179,7 @@ func (broken) Usages(context.Context, func(transaction.Usage) bool) error {
 // What is wrong with a request is answered, and the cause of an error of the store is not.
 func TestFaults(t *testing.T) {
 	s := newService(t)
-	h := New(s.options)
+	h := NewUsage(s.options)
 	for path, want := range map[string]int{
 		"/v1/usage?subject=42": 400, "/v1/usage?from=tomorrow": 400, "/v1/usage?format=xml": 400, "/v1/usage?who=1": 400,
 		"/v1/usage/other": 404, "/v1/usage?from=2026-02-30": 400,
@@ -195,7 +195,7 @@ func TestFaults(t *testing.T) {
 	}
 	s.options.Store = broken{}
 	for _, path := range []string{"/v1/usage", "/v1/usage?subject=user%3D42"} {
-		if status, body, _ := s.ask(New(s.options), path); status != 503 || strings.Contains(body, "secret") {
+		if status, body, _ := s.ask(NewUsage(s.options), path); status != 503 || strings.Contains(body, "secret") {
 			t.Errorf("%s of a broken store: %d %s", path, status, body)
 		}
 	}
@@ -204,7 +204,7 @@ func TestFaults(t *testing.T) {
 // meOf returns the handler for customers: two keys of two subjects.
 func (s *service) meOf() http.Handler {
 	return NewMe(MeOptions{
-		Options: s.options, Guard: memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(s.now) }}),
+		UsageOptions: s.options, Guard: memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(s.now) }}),
 		Identify: func(key string) (subject, plan string, err error) {
 			switch key {
 			case "key42":

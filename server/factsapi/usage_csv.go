@@ -1,4 +1,4 @@
-package usageapi
+package factsapi
 
 import (
 	"encoding/csv"
@@ -42,7 +42,7 @@ func cell(text string) string {
 
 var rowHead = []string{"id", "domain", "rule", "limit", "subject", "plan", "start", "end", "used", "open"}
 
-func rowLines(rows []Row) (lines [][]string) {
+func rowLines(rows []UsageRow) (lines [][]string) {
 	for i := range rows {
 		r := &rows[i]
 		lines = append(lines, []string{
@@ -55,7 +55,7 @@ func rowLines(rows []Row) (lines [][]string) {
 
 var totalHead = []string{"plan", "domain", "rule", "limit", "start", "end", "subjects", "used", "open"}
 
-func totalLines(all []Total) (lines [][]string) {
+func totalLines(all []UsageTotal) (lines [][]string) {
 	for i := range all {
 		t := &all[i]
 		lines = append(lines, []string{
