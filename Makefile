@@ -17,7 +17,7 @@ GOTESTFLAGS ?=
 BENCH ?= .
 
 .PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-go bench-gateway bench-test long \
-	examples release module-path vet-systems test-api tidy-check deps tools clean help unit-servers
+	examples release module-path site vet-systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
@@ -89,6 +89,9 @@ endif
 
 module-path: ## move all modules to a path that others can import (make module-path PATH=github.com/you/stint)
 	go -C tools/release run ./modulepath -root $(CURDIR) "$(MODULE)"
+
+site: ## build the documentation as a static site into dist/site
+	go -C tools/site run . -root $(CURDIR) -out $(CURDIR)/dist/site
 
 bench: ## compare with the peers, all in one run, and write docs/benchmarks.md
 	go -C bench run . -out ../docs/benchmarks.md -throttlecrab cargo

@@ -89,7 +89,7 @@ func TestSupportedVersions(t *testing.T) {
 // share: an older one is not claimed, and a newer one is not needed.
 func TestGoDirective(t *testing.T) {
 	directives := map[string]string{}
-	for _, dir := range []string{".", "gateway", "examples", "bench", "deploy", "tools", "tools/release"} {
+	for _, dir := range []string{".", "gateway", "examples", "bench", "deploy", "tools", "tools/release", "tools/site"} {
 		name := filepath.Join("../..", dir, "go.mod")
 		data, err := os.ReadFile(name)
 		if err != nil {

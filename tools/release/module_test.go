@@ -60,7 +60,7 @@ func TestModulePath(t *testing.T) {
 		t.Fatal(err)
 	}
 	in(t, root, nil, "make", "module-path", "PATH="+publicPath)
-	for _, dir := range []string{".", "gateway", "examples", "bench", "deploy", "tools", "tools/release"} {
+	for _, dir := range []string{".", "gateway", "examples", "bench", "deploy", "tools", "tools/release", "tools/site"} {
 		want := strings.TrimSuffix(publicPath+"/"+dir, "/.")
 		if got := strings.TrimSpace(in(t, filepath.Join(root, dir), nil, "go", "list", "-m")); got != want {
 			t.Errorf("%s: the module is %s, want %s", dir, got, want)
@@ -72,7 +72,7 @@ func TestModulePath(t *testing.T) {
 	in(t, root, nil, "go", "build", "./...")
 	in(t, filepath.Join(root, "examples"), nil, "go", "build", "./...")
 	if *long {
-		for _, dir := range []string{".", "gateway", "examples", "bench", "deploy", "tools/release"} {
+		for _, dir := range []string{".", "gateway", "examples", "bench", "deploy", "tools/release", "tools/site"} {
 			in(t, filepath.Join(root, dir), nil, "go", "vet", "./...")
 		}
 		in(t, root, nil, "go", "test", "./internal/repository")
