@@ -153,7 +153,7 @@ func TestSearch(t *testing.T) {
 	tab.Go("file://" + out + "/index.html")
 	tab.Until(`location.protocol === "file:" && document.readyState === "complete"`)
 	tab.Run(`document.getElementById("search").focus()`, nil)
-	for _, key := range "nosuchword" {
+	for _, key := range "exit nosuchword" {
 		tab.Key(string(key))
 	}
 	tab.Until(`document.getElementById("results").textContent.startsWith("Nothing")`)
