@@ -129,10 +129,26 @@ func (d *Log) open() error {
 		return errors.Join(err, file.Close())
 	}
 	d.file, d.size, d.opened = file, info.Size(), d.now()
+	d.endLine()
 	if first, err := firstLine(d.options.File); err == nil && first.At.Before(d.opened) {
 		d.opened = first.At
 	}
 	return nil
+}
+
+// endLine ends the last line of the file, which a crash may have cut off.
+func (d *Log) endLine() {
+	file, err := os.Open(d.options.File)
+	if err != nil {
+		return // it can be written only
+	}
+	last := []byte{'\n'}
+	_, _ = file.ReadAt(last, d.size-1) // an empty file has no line to end
+	_ = file.Close()
+	if last[0] != '\n' {
+		n, _ := d.file.WriteString("\n") // the next line says if the disk is full
+		d.size += int64(n)
+	}
 }
 
 // firstLine returns the first line of a file.
@@ -215,8 +231,7 @@ func (d *Log) Flush() {
 		}
 		return
 	}
-	n, err := d.file.Write(d.unsent.Bytes())
-	d.size += int64(n)
+	err := d.append()
 	switch {
 	case err != nil:
 	case d.size >= d.options.Bytes/pieces || d.size > 0 && now.Sub(d.opened) >= day:
@@ -230,7 +245,23 @@ func (d *Log) Flush() {
 	if err != nil && !d.failed {
 		d.log.Error("denials not written", "file", d.options.File, "error", err, "hint", "see that the disk has room and the folder can be written")
 	}
+	if err == nil && d.failed {
+		d.log.Info("denials are written again", "file", d.options.File)
+	}
 	d.failed = err != nil
+}
+
+// append writes the new lines to the file. Of a line for which there is no room it leaves nothing, so that the next one
+// begins on a line of its own.
+func (d *Log) append() error {
+	n, err := d.file.Write(d.unsent.Bytes())
+	if part := n - bytes.LastIndexByte(d.unsent.Bytes()[:n], '\n') - 1; err != nil && part > 0 {
+		if info, failed := d.file.Stat(); failed == nil && d.file.Truncate(info.Size()-int64(part)) == nil {
+			n -= part
+		}
+	}
+	d.size += int64(n)
+	return err
 }
 
 // stamp is the form of the time in the names of old files.
