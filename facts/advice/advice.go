@@ -163,7 +163,8 @@ func (s *study) first() *Advice {
 // enough reports whether there are facts enough for advice about numbers.
 func (s *study) enough() bool {
 	f := s.facts
-	return max(f.Keys, f.Peaks.Sampled) >= leastKeys && s.requests() >= leastRequests &&
+	nodes := uint64(max(len(s.in.Summary.Nodes), 1)) // each may have the same keys in its sample
+	return max(f.Keys, f.Peaks.Sampled/nodes) >= leastKeys && s.requests() >= leastRequests &&
 		f.Last.Sub(f.First) >= leastTime && s.measured() >= leastTime
 }
 
@@ -372,12 +373,21 @@ func (s *study) scaled(n uint32, by float64) uint32 {
 // multiplied returns the limit with its requests and burst multiplied.
 func (s *study) multiplied(by float64) stint.Spec {
 	spec := plain(&s.spec)
-	if spec.Burst > 0 {
+	switch {
+	case spec.Algorithm == stint.LeakyBucket:
+		// What keys ask for at once needs a longer queue. At a larger rate they get it sooner, but not at once: three
+		// times the rate is enough for whoever passes at the second try.
+		spec.Burst = max(1, s.scaled(spec.Burst+1, by)) - 1
+		by = min(by, mostRate)
+	case spec.Burst > 0:
 		spec.Burst = max(1, s.scaled(spec.Burst, by))
 	}
 	spec.Requests = max(1, s.scaled(spec.Requests, by))
 	return spec
 }
+
+// mostRate is by how much the rate of a leaky bucket is multiplied at most.
+const mostRate = 3
 
 // plain returns what a rule file writes of a limit.
 func plain(spec *stint.Spec) stint.Spec {

@@ -23,6 +23,8 @@ descriptors:
     rate_limit: {requests: 600, per: 1m, algorithm: token_bucket, burst: 20}
   - key: queue
     rate_limit: {requests: 600, per: 1m, algorithm: leaky_bucket, burst: 10}
+  - key: unqueued
+    rate_limit: {requests: 600, per: 1m, algorithm: leaky_bucket}
   - key: path
     rate_limit: {requests: 100, per: 1m, algorithm: sliding_window, blocks: 6}
   - key: ip
@@ -165,6 +167,14 @@ func TestOf(t *testing.T) {
 			[]string{"requests: 1900\n", "burst: 62\n"},
 			true,
 		},
+		"tight queue": { // its length is what keys lack, and hardly its rate
+			"api/queue", []func(*facts.Rule){tight, func(f *facts.Rule) { f.Peaks.Excess, f.Peaks.KeyP99, f.Peaks.Passed = 50, 200, 70 }},
+			TooTight, 0.1, "", []string{"requests: 1800\n", "algorithm: leaky_bucket\n", "burst: 2299\n"}, true,
+		},
+		"tight, without a queue": {
+			"api/unqueued", []func(*facts.Rule){tight}, TooTight, 0.1, "", []string{"requests: 990\n", "burst: 1\n"}, true,
+		},
+		"loose queue": {"api/queue", []func(*facts.Rule){isLoose}, TooLoose, 10, "", []string{"requests: 120\n", "burst: 2\n"}, false},
 		"loose": {
 			"users",
 			[]func(*facts.Rule){isLoose},
@@ -268,6 +278,12 @@ func TestSilent(t *testing.T) {
 		if got := of(t, f); got == nil || len(got) != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+	few := healthy("users")
+	tight(&few)
+	few.Keys, few.Peaks.Sampled, few.Peaks.DeniedKeys = 20, 60, 6
+	if got := of(t, few, func(in *Input) { in.Summary.Nodes = make([]facts.Node, 3) }); len(got) != 0 {
+		t.Errorf("20 keys, each in the sample of three nodes: %+v", got)
 	}
 	f := healthy("users")
 	unmatched(&f)
