@@ -33,6 +33,7 @@ type fixture struct {
 	asked   chan string // changes: method, path and body
 	calm    atomic.Bool // nothing is wrong, for a picture
 	joined  atomic.Bool // a third node brings all that it counted before
+	frozen  atomic.Bool // streams send nothing more, and stay open
 }
 
 // ruleText is a rule file with a likely mistake: the second rule can never deny.
@@ -143,6 +144,10 @@ func (f *fixture) live(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	at := time.Now().Truncate(time.Second)
 	for n := 0; ; n++ {
+		if f.frozen.Load() {
+			<-r.Context().Done()
+			return
+		}
 		frame, _ := json.Marshal(map[string]any{"at": at.Add(time.Duration(n) * time.Second), "nodes": f.nodes(), "rules": f.counts(n)})
 		fmt.Fprintf(w, "data: %s\n\n", frame)
 		if http.NewResponseController(w).Flush() != nil {

@@ -236,6 +236,19 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// A stream that is open and says nothing is not live, and the page opens another one.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	f := startFixture(t, &access.Guard{})
+	tab := programs.StartBrowser(t).Open(f.URL + "/")
+	tab.Until("document.getElementById('live').textContent == 'live'")
+	f.frozen.Store(true)
+	tab.Until("document.getElementById('live').textContent == 'no connection'")
+	f.frozen.Store(false) // for new streams
+	tab.Until("document.getElementById('live').textContent == 'live'")
+	testkit.Until(t, "the silent stream ends", func() bool { return f.viewers.Load() == 1 })
+}
+
 // What a node counted before it joined is no rate, neither of all nor of a rule.
 func TestNodeJoins(t *testing.T) {
 	t.Parallel()

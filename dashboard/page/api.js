@@ -56,6 +56,7 @@ const live = {
   nodes: [],
   names: "", // of the nodes
   samples: [], // sums of counts by time, one a frame
+  heard: 0, // when the last frame came, or the stream began
   subscribe(f) {
     this.listeners.add(f);
     return () => this.listeners.delete(f);
@@ -74,7 +75,20 @@ const live = {
     this.source = new EventSource("v1/live");
     this.source.onmessage = e => this.take(JSON.parse(e.data));
     this.source.onerror = () => this.failed();
+    this.heard = performance.now();
     this.show("connecting");
+  },
+  // watch looks whether frames still come. Of a service that is frozen, or of a network that lost the connection, a
+  // browser says nothing.
+  watch() {
+    const silent = performance.now() - this.heard;
+    if (!this.source || silent < 4000) return;
+    if (silent >= 8000) {
+      this.source.close();
+      this.source = null;
+      this.adjust();
+    }
+    this.show("no connection");
   },
   show(state) {
     $("live").dataset.state = state;
@@ -90,6 +104,7 @@ const live = {
     }
   },
   take(frame) {
+    this.heard = performance.now();
     this.show("live");
     for (const r of frame.rules) this.rules.set(JSON.stringify([r.domain, r.name]), r);
     this.nodes = frame.nodes;

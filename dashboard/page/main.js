@@ -133,6 +133,7 @@ const start = async () => {
   });
   addEventListener("hashchange", route);
   document.addEventListener("visibilitychange", () => live.adjust());
+  setInterval(() => live.watch(), 1000);
   // The digits open the views, unless the viewer writes.
   addEventListener("keydown", e => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select, dialog")) return;
