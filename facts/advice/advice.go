@@ -230,8 +230,7 @@ func (s *study) edgeBursts() *Advice {
 	if s.spec.Algorithm != stint.FixedWindow || s.spec.Calendar != stint.NoPeriod || s.denials() < leastDenials || edges <= half {
 		return nil
 	}
-	spec := plain(&s.spec)
-	spec.Algorithm = stint.TokenBucket
+	spec := bucket(&s.spec, 0)
 	spec.Burst = min(max(s.scaled(spec.Requests, s.need()), spec.Requests), 2*spec.Requests)
 	a := s.advice(EdgeBursts, edges, "denies at the edges of its window: %s%s of its denials fall in the first or last tenth of %s, so that a bucket which refills steadily fits better",
 		s.atLeast(), share(edges), period(&s.spec))
@@ -254,7 +253,7 @@ func (s *study) burstTooSmall() *Advice {
 	if spec.Algorithm == stint.LeakyBucket {
 		spec.Burst = capacity - 1
 	} else {
-		spec.Algorithm, spec.Burst, spec.Blocks, spec.MinInterval, spec.FromFirst = stint.TokenBucket, capacity, 0, 0, false
+		spec = bucket(&s.spec, capacity)
 	}
 	a := s.advice(BurstTooSmall, bursts, "has too small a burst: %s%s of its denials are within a second of the start of a burst, by keys that used less than half of the rate in the minute before",
 		s.atLeast(), share(bursts))
@@ -388,6 +387,14 @@ func (s *study) multiplied(by float64) stint.Spec {
 
 // mostRate is by how much the rate of a leaky bucket is multiplied at most.
 const mostRate = 3
+
+// bucket returns a token bucket with the rate of a limit, without the words of other algorithms.
+func bucket(spec *stint.Spec, burst uint32) stint.Spec {
+	b := plain(spec)
+	b.Algorithm, b.Burst = stint.TokenBucket, burst
+	b.Blocks, b.MinInterval, b.FromFirst, b.CountDenied = 0, 0, false, false
+	return b
+}
 
 // plain returns what a rule file writes of a limit.
 func plain(spec *stint.Spec) stint.Spec {

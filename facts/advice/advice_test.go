@@ -25,6 +25,10 @@ descriptors:
     rate_limit: {requests: 600, per: 1m, algorithm: leaky_bucket, burst: 10}
   - key: unqueued
     rate_limit: {requests: 600, per: 1m, algorithm: leaky_bucket}
+  - key: aligned
+    rate_limit: {requests: 100, per: 1m, align: first, overdraw: true}
+  - key: counting
+    rate_limit: {requests: 100, per: 1m, algorithm: sliding_log, count_denied: true, min_interval: 10ms}
   - key: path
     rate_limit: {requests: 100, per: 1m, algorithm: sliding_window, blocks: 6}
   - key: ip
@@ -145,6 +149,12 @@ func TestOf(t *testing.T) {
 		"a burst of a minute at most": {
 			"api/bucket", []func(*facts.Rule){bursty, func(f *facts.Rule) { f.Peaks.KeyP99 = 100 }}, BurstTooSmall, 0.8, "", []string{"burst: 600\n"}, true,
 		},
+		"edges of the first request": {
+			"api/aligned", []func(*facts.Rule){edgy}, EdgeBursts, 0.7, "", []string{"algorithm: token_bucket\n", "burst: ", "overdraw: true\n"}, true,
+		},
+		"a log for bursts": {
+			"api/counting", []func(*facts.Rule){bursty}, BurstTooSmall, 0.8, "", []string{"algorithm: token_bucket\n", "burst: 210\n"}, true,
+		},
 		"a window for bursts": {
 			"api/path", []func(*facts.Rule){bursty}, BurstTooSmall, 0.8, "", []string{"requests: 100\n", "algorithm: token_bucket\n", "burst: 210\n"}, true,
 		},
@@ -230,6 +240,9 @@ func TestOf(t *testing.T) {
 			}
 			if c.cause != NeverMatched {
 				parse(t, a.YAML)
+			}
+			if a.Candidate != "" {
+				parse(t, a.Candidate)
 			}
 			numbers := c.cause != NeverMatched && c.cause != ShadowReady && c.cause != WrongKey
 			if numbers != strings.Contains(a.Candidate, "candidate: {requests: ") {

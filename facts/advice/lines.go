@@ -161,7 +161,9 @@ func (s *study) place(path []rule.Level, spec stint.Spec, candidate *stint.Spec)
 		fmt.Fprintf(&b, "%s  name: %s\n", indent, scalar(s.rule.Given))
 	}
 	if candidate != nil {
-		fmt.Fprintf(&b, "%s  candidate: {%s}\n", indent, strings.Join(words(candidate), ", "))
+		numbers := *candidate
+		numbers.Overdraw = false // no word of a candidate: it is as in its limit
+		fmt.Fprintf(&b, "%s  candidate: {%s}\n", indent, strings.Join(words(&numbers), ", "))
 	}
 	b.WriteString(s.in.HTTP)
 	return b.String()
