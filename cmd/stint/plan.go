@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -112,8 +113,16 @@ func (o *planOptions) check(flags *pflag.FlagSet) error {
 		return cli.Usage("plan needs a log", "name the file of a log with --log; see stint help plan")
 	case slices.Contains(o.logs, "-"):
 		return cli.Usage("--log: standard input cannot be read twice", "write the log to a file")
+	case slices.ContainsFunc(o.logs, isPipe):
+		return cli.Usage("--log: a pipe cannot be read twice", "write the log to a file; a file that gzip packed can be read as it is")
 	case o.reorder < 0:
 		return cli.Usage(fmt.Sprintf("--reorder: %v is negative", o.reorder), "write 0 or a positive time, for example 2m")
 	}
 	return nil
+}
+
+// isPipe reports whether a file is a pipe, such as that of a shell's <(command), whose bytes are gone once they are read.
+func isPipe(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
