@@ -178,8 +178,11 @@ func TestOf(t *testing.T) {
 			true,
 		},
 		"tight queue": { // its length is what keys lack, and hardly its rate
-			"api/queue", []func(*facts.Rule){tight, func(f *facts.Rule) { f.Peaks.Excess, f.Peaks.KeyP99, f.Peaks.Passed = 50, 200, 70 }},
-			TooTight, 0.1, "", []string{"requests: 1800\n", "algorithm: leaky_bucket\n", "burst: 2299\n"}, true,
+			"api/queue",
+			[]func(*facts.Rule){tight, func(f *facts.Rule) { f.Peaks.Excess, f.Peaks.KeyP99, f.Peaks.Passed = 50, 200, 70 }},
+			TooTight, 0.1, "",
+			[]string{"requests: 1800\n", "algorithm: leaky_bucket\n", "burst: 2299\n"},
+			true,
 		},
 		"tight, without a queue": {
 			"api/unqueued", []func(*facts.Rule){tight}, TooTight, 0.1, "", []string{"requests: 990\n", "burst: 1\n"}, true,
