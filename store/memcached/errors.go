@@ -50,7 +50,7 @@ func rejected(doing, problem string) error {
 	switch {
 	case strings.Contains(problem, "unauthenticated"):
 		e.Hint = "write a user and a password of memcached's file of -Y into the URL: memcached://USER:PASSWORD@HOST:PORT"
-	case strings.HasPrefix(problem, "SERVER_ERROR out of memory"):
+	case strings.HasPrefix(strings.ToLower(problem), "server_error out of memory"): // counters have a capital O
 		e.Hint = "give memcached more memory (-m): with -M it refuses what does not fit"
 	}
 	return e
