@@ -148,7 +148,7 @@ func TestTooLarge(t *testing.T) {
 	s := open(t, server)
 	log := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 1 << 20, Per: stint.MaxPer})
 	spec := log.Spec()
-	value := transaction.AppendSpec([]byte{1}, &spec)
+	value := transaction.AppendSpec([]byte{2, 0, 0, 0, 0, 0, 0, 0, 0}, &spec)
 	var st stint.State
 	at := stint.At(time.Now().Add(-5 * 24 * time.Hour))
 	for size := len(value) + 16; size+4 <= 1<<20-1024; size += 4 { // an entry after a second has four bytes

@@ -3,6 +3,7 @@ package memcached
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"runtime"
@@ -18,18 +19,44 @@ import (
 // and written back if nobody has written it meanwhile (compare-and-swap). The calls of this process
 // that wait for one key are decided on one state, and written at once.
 
-// item is an item of memcached: the first byte is itemVersion, then come the numbers of the limit (see
-// transaction.AppendSpec) and the state (see stint.State.AppendBinary).
+// item is an item of memcached: the first byte is itemVersion, then come the time of the last change in 8
+// bytes, the numbers of the limit (see transaction.AppendSpec) and the state (see
+// stint.State.AppendBinary).
 type item struct {
-	record transaction.Record
-	text   []byte // the value; nil: there is no item
-	cas    uint64 // its version; 0: there is no item
+	record  transaction.Record
+	written stint.Instant // the time of the last change, by the clock of the node that made it
+	text    []byte        // the value; nil: there is no item
+	cas     uint64        // its version; 0: there is no item
 }
 
-const itemVersion = 1
+const (
+	itemVersion = 2
+
+	// itemHead is the length of what stands before the numbers of the limit.
+	itemHead = 1 + 8
+)
+
+// decide does a query on the item, and returns the time at which it did. That never goes back: if a node
+// whose clock is ahead has changed the item, a node behind decides at that time until its own clock is
+// later. Otherwise the node behind would move the state back, and the other would find it refilled. A
+// node whose clock was corrected decides at that time until the item expires.
+func (it *item) decide(s *Store, q *query) (d stint.Decision, now stint.Instant) {
+	own := s.now(q.at)
+	if q.at != 0 { // Call.At decides
+		return q.apply(&it.record, own), own
+	}
+	now = max(own, it.written)
+	d = q.apply(&it.record, now)
+	for _, wait := range []*time.Duration{&d.RetryAfter, &d.ResetAfter} {
+		if *wait > 0 && *wait != stint.Never {
+			*wait += now.Sub(own)
+		}
+	}
+	return d, now
+}
 
 // encode returns the value of a record; nil if the key is as if never used.
-func encode(r *transaction.Record) []byte {
+func encode(r *transaction.Record, written stint.Instant) []byte {
 	if r.Limit == nil {
 		return nil
 	}
@@ -38,21 +65,23 @@ func encode(r *transaction.Record) []byte {
 		return nil
 	}
 	spec := r.Limit.Spec()
-	text, _ := r.State.AppendBinary(transaction.AppendSpec([]byte{itemVersion}, &spec)) // it never fails
+	head := binary.BigEndian.AppendUint64([]byte{itemVersion}, uint64(written))
+	text, _ := r.State.AppendBinary(transaction.AppendSpec(head, &spec)) // it never fails
 	return text
 }
 
 // decode reads the value of an item. limit is that of the query: most items have its numbers.
 func (it *item) decode(name string, limit *stint.Limit) error {
-	if len(it.text) == 0 || it.text[0] != itemVersion {
+	if len(it.text) < itemHead || it.text[0] != itemVersion {
 		return &undecodable{name: name, why: "another program or another release wrote its value"}
 	}
+	it.written = stint.Instant(binary.BigEndian.Uint64(it.text[1:]))
 	spec := limit.Spec()
-	known := transaction.AppendSpec([]byte{itemVersion}, &spec)
-	rest, same := bytes.CutPrefix(it.text, known)
+	known := transaction.AppendSpec(nil, &spec)
+	rest, same := bytes.CutPrefix(it.text[itemHead:], known)
 	if it.record.Limit = limit; !same {
 		var err error
-		if it.record.Limit, rest, err = transaction.ReadSpec(it.text[1:]); err != nil {
+		if it.record.Limit, rest, err = transaction.ReadSpec(it.text[itemHead:]); err != nil {
 			return &undecodable{name: name, why: err.Error()}
 		}
 	}
@@ -86,12 +115,11 @@ func (s *Store) test(ctx context.Context, q *query) (d stint.Decision, writes bo
 	if err != nil {
 		return d, false, err
 	}
-	now := s.now(q.at)
-	before := encode(&it.record)
-	d = q.apply(&it.record, now)
+	before := encode(&it.record, it.written)
+	d, now := it.decide(s, q)
 	if !d.Allowed {
 		it.record.Take(q.limit, now, q.cost)
-		writes = !bytes.Equal(before, encode(&it.record))
+		writes = !bytes.Equal(before, encode(&it.record, it.written))
 	}
 	return d, writes, nil
 }
@@ -264,26 +292,30 @@ func (s *Store) decideOnce(ctx context.Context, name string, group []*waiter, kn
 			return nil, err
 		}
 	}
-	next := item{record: transaction.Record{Limit: known.record.Limit}}
+	next := item{record: transaction.Record{Limit: known.record.Limit}, written: known.written}
 	known.record.State.CopyTo(&next.record.State)
-	life := time.Duration(0)
+	life, latest := time.Duration(0), known.written
 	s.mark(group, true)
 	for _, w := range group {
 		if w.writing {
-			now := s.now(w.at)
-			w.result = w.apply(&next.record, now)
+			var now stint.Instant
+			w.result, now = next.decide(s, w.query)
+			latest = max(latest, now)
 			if next.record.Limit != nil {
 				life = max(life, s.life(w.query, now, next.record.Limit.ForStores().Expiry(&next.record.State)))
 			}
 		}
 	}
-	next.text = encode(&next.record)
+	next.text = encode(&next.record, known.written)
 	if bytes.Equal(next.text, known.text) {
 		s.mark(group, false)
 		if !read { // others may have changed the item since it was written here
 			return nil, errConflict
 		}
 		return known, nil
+	}
+	if next.written = latest; next.text != nil {
+		binary.BigEndian.PutUint64(next.text[1:], uint64(latest))
 	}
 	if len(next.text) > maxItem {
 		s.mark(group, false)

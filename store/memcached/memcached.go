@@ -50,7 +50,8 @@ type Options struct {
 //     decided on one state and written at once. While calls keep coming, the item that was written
 //     last is known, and need not be read.
 //
-// The time is this node's own: see Options.Clock.
+// The time is this node's own (see Options.Clock), but never before the last change of an item by any
+// node.
 //
 // # Several takes in one call
 //
