@@ -3,6 +3,7 @@ package loadtest
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,4 +191,20 @@ func decide(limit *stint.Limit, random *rand.Rand, offset time.Duration) (passed
 		}
 	}
 	return passed
+}
+
+// A run in which nothing was allowed, such as one without answers, says nothing about the limit.
+func TestSentence(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.SlidingLog, Requests: 1, Per: time.Second})
+	one := Passed{Cost: 1, Sent: time.Second, Answered: time.Second}
+	for n, want := range []string{
+		"not tested, as no call was allowed (1 in any window of 1s)",
+		"kept by 1 allowed calls (1 in any window of 1s)",
+		"EXCEEDED: 2 units of key 0 passed",
+	} {
+		found := Excess(limit, []Passed{one, one}[:n], Phase{Error: -1})
+		if got := found.Sentence(); !strings.HasPrefix(got, want) {
+			t.Errorf("%d calls: %q, want %q", n, got, want)
+		}
+	}
 }

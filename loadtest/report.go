@@ -150,6 +150,9 @@ func (f *Finding) Sentence() string {
 	if f.Unchecked > 0 {
 		more = fmt.Sprintf("; %s later ones were not checked", text.Thousands(f.Unchecked))
 	}
+	if f.Worst == nil && f.Checked == 0 {
+		return fmt.Sprintf("not tested, as no call was allowed (%s)", f.Bound)
+	}
 	if f.Worst == nil {
 		return fmt.Sprintf("kept by %s allowed calls (%s)%s", text.Thousands(f.Checked), f.Bound, more)
 	}
