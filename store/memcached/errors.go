@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,9 +45,9 @@ func explain(doing string, err error, charges bool) error {
 	return e
 }
 
-// rejected returns the error about a command that the server refused.
+// rejected returns the error about a command that the server refused. No problem: it answered another one.
 func rejected(doing, problem string) error {
-	e := &Error{Doing: doing, Problem: "the server answers " + problem, Hint: "use memcached 1.6.18 or later, and its text protocol"}
+	e := &Error{Doing: doing, Problem: "the server answers " + cmp.Or(problem, "what does not belong to the command"), Hint: "use memcached 1.6.18 or later, and its text protocol"}
 	switch {
 	case strings.Contains(problem, "unauthenticated"):
 		e.Hint = "write a user and a password of memcached's file of -Y into the URL: memcached://USER:PASSWORD@HOST:PORT"

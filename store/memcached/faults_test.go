@@ -1,10 +1,13 @@
 package memcached_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -225,4 +228,34 @@ func TestOpenRefuses(t *testing.T) {
 	if got := memcached.RedactURL("memcached://u:hunter2@a,b"); got != "memcached://a:11211,b:11211" {
 		t.Error(got)
 	}
+}
+
+// A listener whose answers belong to other commands admits nothing, and the error says so.
+func TestOtherAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	var served sync.WaitGroup
+	served.Go(func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			if _, err := c.Write([]byte("NS\r\n")); err != nil {
+				return
+			}
+		}
+	})
+	s, err := memcached.Open("memcached://"+l.Addr().String(), memcached.Options{Connections: 1})
+	testkit.Must(t, err)
+	for _, limit := range []*stint.Limit{window, bucket} {
+		_, err := decide(t, s, 10*time.Second, stint.Take{Key: "k", Limit: limit, Cost: 1})
+		if problem, ok := errors.AsType[*memcached.Error](err); !ok || problem.Problem != "the server answers what does not belong to the command" {
+			t.Errorf("%v: %v", limit.Algorithm(), err)
+		}
+	}
+	s.Close()
+	testkit.Must(t, l.Close())
+	served.Wait()
 }
