@@ -208,3 +208,24 @@ func TestSentence(t *testing.T) {
 		}
 	}
 }
+
+// The report says that a failure policy may have allowed what exceeds the limit.
+func TestDegraded(t *testing.T) {
+	const note = "what a failure policy allowed is in this number"
+	for _, r := range []Report{
+		{Allowed: 7, Degraded: 3, Limit: &Finding{Exceeded: true, Worst: &Window{}}},
+		{Allowed: 7, Limit: &Finding{Exceeded: true, Worst: &Window{}}},
+		{Allowed: 7, Degraded: 3, Limit: &Finding{}},
+	} {
+		var b strings.Builder
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), note); got != (r.Degraded > 0 && r.Limit.Exceeded) {
+			t.Errorf("%+v, %+v:\n%s", r, *r.Limit, &b)
+		}
+		if got := strings.Contains(b.String(), "allowed    7, denied 0; a failure policy gave 3 of these answers\n"); got != (r.Degraded > 0) {
+			t.Errorf("%+v:\n%s", r, &b)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "answers    %s: %.0f per second for %.2f s\n", text.Thousands(r.Allowed+r.Denied), r.PerSecond, r.Took)
 	fmt.Fprintf(&b, "allowed    %s, denied %s", text.Thousands(r.Allowed), text.Thousands(r.Denied))
 	if r.Degraded > 0 {
-		fmt.Fprintf(&b, "; %s of these by a failure policy", text.Thousands(r.Degraded))
+		fmt.Fprintf(&b, "; a failure policy gave %s of these answers", text.Thousands(r.Degraded))
 	}
 	fmt.Fprintf(&b, "\nerrors     %s\n", text.Thousands(r.Errors))
 	for _, kind := range r.kinds() {
@@ -82,6 +82,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	if r.Limit != nil {
 		fmt.Fprintf(&b, "limit      %s: %s\n", r.Limit.Limit, r.Limit.Sentence())
+		if r.Limit.Exceeded && r.Degraded > 0 {
+			text.Item(&b, "           ", "The store was away or slow: what a failure policy allowed is in this number.", 100)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
