@@ -34,15 +34,28 @@ func TestClocksApart(t *testing.T) {
 		} {
 			limit := stint.MustLimit(spec)
 			take := stint.Take{Key: stint.Key(apart.String() + strconv.Itoa(n)), Limit: limit, Cost: 1}
-			admitted := 0
+			admitted, reset := 0, time.Duration(0)
 			for range 6 {
 				for _, i := range []int{1, 0} {
 					d, err := decide(t, nodes[i], 10*time.Second, take)
 					testkit.Must(t, err)
 					if d[0].Allowed {
 						admitted++
-					} else if i == 0 && d[0].RetryAfter <= apart {
+					} else if i == 0 && d[0].RetryAfter <= min(apart, 15*time.Second) {
 						t.Errorf("%+v: the node behind by %v is told to retry after %v, before the clock ahead is now", spec, apart, d[0].RetryAfter)
+					}
+					if i == 0 && apart == time.Hour && d[0].RetryAfter > time.Minute {
+						t.Errorf("%+v: retry after %v, though the item expires", spec, d[0].RetryAfter)
+					}
+					reset = d[0].ResetAfter
+				}
+			}
+			if apart == time.Hour { // an item that tries write would never expire
+				for range 3 {
+					d, err := decide(t, nodes[0], 10*time.Second, take)
+					testkit.Must(t, err)
+					if d[0].Allowed || d[0].ResetAfter != reset {
+						t.Errorf("%+v: a denied try moves the reset from %v to %v", spec, reset, d[0].ResetAfter)
 					}
 				}
 			}

@@ -46,13 +46,32 @@ func (it *item) decide(s *Store, q *query) (d stint.Decision, now stint.Instant)
 		return q.apply(&it.record, own), own
 	}
 	now = max(own, it.written)
-	d = q.apply(&it.record, now)
-	for _, wait := range []*time.Duration{&d.RetryAfter, &d.ResetAfter} {
-		if *wait > 0 && *wait != stint.Never {
-			*wait += now.Sub(own)
-		}
+	ahead := now.Sub(own)
+	if ahead > corrected && !q.fits(&it.record, now) {
+		d = it.record.Test(q.limit, now, q.cost)
+	} else {
+		d = q.apply(&it.record, now)
+	}
+	if d.ResetAfter > 0 && d.ResetAfter != stint.Never {
+		d.ResetAfter += min(ahead, corrected)
+	}
+	if d.RetryAfter > 0 && d.RetryAfter != stint.Never {
+		d.RetryAfter = max(d.RetryAfter, min(d.RetryAfter+ahead, d.ResetAfter))
 	}
 	return d, now
+}
+
+// corrected is by how much an item is ahead at least if a clock was corrected. Denied tries do not write
+// such an item, so that it expires this long after it is untouched again.
+const corrected = spare + 2*time.Second
+
+// fits reports whether an operation is no take that is denied.
+func (q *query) fits(r *transaction.Record, now stint.Instant) bool {
+	cost := q.cost
+	if q.op == stint.AskAtMost {
+		cost = min(cost, 1)
+	}
+	return !q.op.Asks() || q.phase != transaction.Deny && r.Test(q.limit, now, cost).Allowed
 }
 
 // encode returns the value of a record; nil if the key is as if never used.
