@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"stint/internal/text"
 )
 
 const (
@@ -175,8 +177,12 @@ func parseRetryAfter(text string, now time.Time) time.Duration {
 	return min(max(d, 0), mostRetryAfter)
 }
 
+// mostReason is the most characters of a reason: it stands in a log line, and beside each delivery of the queue.
+const mostReason = 200
+
 // reason returns why a request got no answer. The error of net/http contains the whole URL, which may have a
-// secret, so only its cause is used.
+// secret, so only its cause is used. A cause quotes what the receiver sent, up to mostRead bytes, in which the
+// receiver may repeat the URL; so it ends at the first quote.
 func reason(err error) string {
 	if refused, ok := errors.AsType[*AddressError](err); ok {
 		return refused.Error()
@@ -187,5 +193,6 @@ func reason(err error) string {
 	if wrong, ok := errors.AsType[*url.Error](err); ok {
 		err = wrong.Err
 	}
-	return "no answer: " + err.Error()
+	cause, _, _ := strings.Cut(err.Error(), `"`)
+	return "no answer: " + text.Visible(strings.TrimRight(cause, " :("), mostReason)
 }

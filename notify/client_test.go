@@ -128,6 +128,31 @@ func TestProblemsHideURL(t *testing.T) {
 	}
 }
 
+// What an error says has no text of the receiver, which may be long, and may repeat the URL.
+func TestProblemsHideAnswers(t *testing.T) {
+	for name, answer := range map[string]string{
+		"a header that is none": "HTTP/1.1 500 x\r\n%s",
+		"a status that is none": "HTTP/1.1 %s\r\n\r\n",
+		"a broken location":     "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: http://%%zz/%s\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				_, _ = fmt.Fprintf(conn, answer, strings.Repeat(r.URL.String(), 1000)) // an error shows in the answer
+			}))
+			defer receiver.Close()
+			a := New(Options{URL: receiver.URL + "/hunter2", Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
+			if a.Status != 0 || len(a.Problem) < 20 || len(a.Problem) > 250 || strings.Contains(a.Problem, "hunter2") {
+				t.Errorf("the answer is %.300v", a)
+			}
+		})
+	}
+}
+
 // Addresses that are not public are not connected, whether the URL has them or a name leads to them. A server
 // there gets no connection.
 func TestPrivateAddresses(t *testing.T) {
