@@ -68,7 +68,7 @@ func (r *Reservations) Issue(v *limiter.Verdict) string {
 	n := note{id: string(id), made: r.now(), domain: v.Domain}
 	v.EachReserved(func(t *stint.Take, d *stint.Decision) {
 		if !d.Degraded {
-			n.takes = append(n.takes, reserved{t.Terms().Rule, t.Key, t.Place(), t.Charged(d), d.At, d.ResetAfter, d.Own})
+			n.takes = append(n.takes, reserved{t.Terms().Rule, t.Key, t.Place(), t.Charged(d), d.At, d.ResetAfter, d.Own, t.Handling.Meter})
 		}
 	})
 	return r.seal(&n)
@@ -191,7 +191,7 @@ func (s *settlement) effects(status int) (together, apart []stint.Take) {
 		t := &s.takes[i]
 		take := stint.Take{
 			Key: t.key, Limit: one.Stored, Cost: t.cost, Op: stint.Refund, Undo: &stint.Decision{Allowed: true, At: t.at, ResetAfter: t.reset, Own: t.own},
-			Handling: &stint.Handling{Terms: one.Terms, Place: t.place, Live: true},
+			Handling: &stint.Handling{Terms: one.Terms, Place: t.place, Meter: t.meter, Live: true},
 		}
 		if one.Answers.Charges(status) {
 			if !one.Stored.ForStores().Reserves() {

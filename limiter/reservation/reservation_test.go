@@ -13,6 +13,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/internal/transaction"
 	"stint/limiter"
 	"stint/limiter/reservation"
 	"stint/rule"
@@ -265,6 +266,28 @@ func TestReload(t *testing.T) {
 	}
 	n.limiter.Swap(table(t, "domain: api\ndescriptors: [{key: team, rate_limit: {unit: hour, requests_per_unit: 100}}]\n"))
 	n.settle(t, gone, 200, "[wrong broken] []")
+}
+
+// What is given back is not used: the history has what the limit counts.
+func TestHistory(t *testing.T) {
+	counts := memory.New(memory.Options{Clock: testkit.NoonClock})
+	n := newNode(t, counts, `
+domain: api
+plans: {free: {wrong: {requests: 5, per: 15m}}}
+default_plan: free
+descriptors: [{key: user, rate_limit: {plan: wrong, count: responses, statuses: [401], usage: 1, notify: [80%]}}]
+`)
+	kept, back := n.reserve(t, false), n.reserve(t, false)
+	n.settle(t, kept, 401, "[api/user] []")
+	n.settle(t, back, 200, "[] [api/user]")
+	n.settle(t, back, 200, "[] [api/user]")
+	err := counts.Usages(t.Context(), func(u transaction.Usage) bool {
+		if u.Subject != "user=a" || len(u.History) != 1 || u.History[0].Used != 1 {
+			t.Errorf("the history is %+v, want one unit of user=a in one period", u)
+		}
+		return true
+	})
+	testkit.Must(t, err)
 }
 
 // A request without a limit that counts responses has a reservation too, so that callers need not know the

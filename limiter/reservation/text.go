@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // version is the first byte of a reservation, for nodes of other releases.
-const version = 1
+const version = 2
 
 // The lengths of the parts of a reservation, in bytes.
 const (
@@ -40,6 +41,9 @@ type reserved struct {
 	at    stint.Instant
 	reset time.Duration
 	own   bool
+
+	// The names of the key in its history; nil: it has none.
+	meter *transaction.Meter
 }
 
 // seal returns the text of a reservation.
@@ -53,10 +57,9 @@ func (r *Reservations) seal(n *note) string {
 		data = appendText(appendText(appendText(data, t.rule), string(t.key)), string(t.place))
 		data = binary.AppendVarint(binary.AppendUvarint(data, uint64(t.cost)), int64(t.at))
 		data = binary.AppendVarint(data, int64(t.reset))
-		if t.own {
-			data = append(data, 1)
-		} else {
-			data = append(data, 0)
+		data = appendBool(appendBool(data, t.own), t.meter != nil)
+		if m := t.meter; m != nil {
+			data = binary.AppendVarint(appendText(appendText(appendText(data, m.Subject), m.Plan), m.Limit), m.Of)
 		}
 	}
 	return base64.RawURLEncoding.EncodeToString(r.sign(data, data))
@@ -65,6 +68,13 @@ func (r *Reservations) seal(n *note) string {
 // sign appends the signature of data to dst.
 func (r *Reservations) sign(dst, data []byte) []byte {
 	return r.secret.Append(dst, signed+string(data))
+}
+
+func appendBool(dst []byte, yes bool) []byte {
+	if yes {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
 }
 
 func appendText(dst []byte, text string) []byte {
@@ -89,6 +99,9 @@ func (r *Reservations) open(text string) (*note, bool) {
 		n.takes[i] = reserved{
 			rule: from.text(), key: stint.Key(from.text()), place: stint.Key(from.text()),
 			cost: uint32(from.unsigned()), at: stint.Instant(from.signed()), reset: time.Duration(from.signed()), own: from.unsigned() == 1,
+		}
+		if from.unsigned() == 1 {
+			n.takes[i].meter = &transaction.Meter{Subject: from.text(), Plan: from.text(), Limit: from.text(), Of: from.signed()}
 		}
 	}
 	return n, true
