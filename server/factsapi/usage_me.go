@@ -2,6 +2,7 @@ package factsapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -171,11 +172,11 @@ func (m *me) limitsOf(ctx context.Context, subject string) ([]meLimit, error) {
 	}
 	key, value, _ := strings.Cut(subject, "=")
 	byDomain := map[string][]limiter.Descriptor{}
-	seen := map[string]bool{} // nodes, which may have several rules
+	seen := map[string]bool{} // entries, which may match several rules: a look at them has the limits of all
 	for _, r := range table.Rules() {
 		entries, ok := r.EntriesOf(key, value)
-		if node := r.Domain + "\x00" + r.File + "\x00" + pathOf(r); ok && !seen[node] && len(byDomain[r.Domain]) < limiter.MaxDescriptors {
-			seen[node] = true
+		if same := fmt.Sprintf("%q %q", r.Domain, entries); ok && !seen[same] && len(byDomain[r.Domain]) < limiter.MaxDescriptors {
+			seen[same] = true
 			byDomain[r.Domain] = append(byDomain[r.Domain], limiter.Descriptor{Entries: entries})
 		}
 	}
@@ -190,15 +191,6 @@ func (m *me) limitsOf(ctx context.Context, subject string) ([]meLimit, error) {
 		all = append(all, limits...)
 	}
 	return all, nil
-}
-
-// pathOf returns a text that is the same for rules of one node.
-func pathOf(r *rule.Rule) string {
-	var b strings.Builder
-	for _, l := range r.Path {
-		b.WriteString(l.String() + "\x00")
-	}
-	return b.String()
 }
 
 // look returns the limits of a request that takes nothing.

@@ -252,6 +252,27 @@ func TestMe(t *testing.T) {
 	}
 }
 
+// A limit of her value alone replaces that of all values, so she sees one of them, and once.
+func TestMeOnce(t *testing.T) {
+	s := newService(t)
+	table, err := rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(`
+domain: api
+descriptors:
+  - {key: user, rate_limit: {requests: 100, per: 1h, usage: 2, name: all}}
+  - {key: user, value: "42", rate_limit: {requests: 7, per: 1h, usage: 2, name: own}}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.limiter.Swap(table)
+	s.take(3, "user", "42")
+	_, body, _ := s.ask(s.meOf(), MePath, "X-Api-Key", "key42")
+	var answer meAnswer
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || len(answer.Limits) != 1 || answer.Limits[0].Rule != "own" || answer.Limits[0].Used != 3 {
+		t.Errorf("%s, %v", body, err)
+	}
+}
+
 // All keys that are not valid get one answer; so does a key that is not there, whatever else was asked.
 func TestMeUnknown(t *testing.T) {
 	s := newService(t)
