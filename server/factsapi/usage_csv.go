@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"stint/internal/jsonbody"
 )
@@ -32,12 +33,23 @@ func writeCSV(w http.ResponseWriter, head []string, lines [][]string) {
 	_ = out.WriteAll(lines)
 }
 
-// cell returns a text as a cell that no spreadsheet takes for a formula.
+// formula are the signs by which a spreadsheet takes a cell for a formula, also as wide characters.
+const formula = "=+-@＝＋－＠"
+
+// cell returns a text as a cell that no spreadsheet takes for a formula: an apostrophe stands before the sign. Where
+// the comma is the decimal sign, spreadsheets begin a cell behind each semicolon, whatever quotes there are.
 func cell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r'", rune(text[0])) {
-		return "'" + text
+	var safe strings.Builder
+	begins := true
+	for i, sign := range text {
+		if begins && strings.ContainsRune(formula, sign) || i == 0 && strings.ContainsRune("\t\r\n'", sign) {
+			safe.WriteByte('\'')
+		}
+		begins = strings.ContainsRune(";\t\r\n", sign) || begins && strings.ContainsRune(` "'`, sign)
+		_, size := utf8.DecodeRuneInString(text[i:])
+		safe.WriteString(text[i : i+size])
 	}
-	return text
+	return safe.String()
 }
 
 var rowHead = []string{"id", "domain", "rule", "limit", "subject", "plan", "start", "end", "used", "open"}

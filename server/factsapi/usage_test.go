@@ -158,7 +158,10 @@ func TestCSV(t *testing.T) {
 	if _, plans, _ := s.ask(h, "/v1/usage/plans?format=csv"); !strings.Contains(plans, "pro,api,calls,,2026-03-01T13:00:00Z,2026-03-01T14:00:00Z,1,11,false") {
 		t.Errorf("%q", plans)
 	}
-	for text, want := range map[string]string{"": "", "a=b": "a=b", "=1": "'=1", "+1": "'+1", "@a": "'@a", "'a": "''a"} {
+	for text, want := range map[string]string{
+		"": "", "a=b": "a=b", "=1": "'=1", "+1": "'+1", "@a": "'@a", "'a": "''a",
+		"\n=1": "'\n'=1", "＝1": "'＝1", " =1": " '=1", "a;=1": "a;'=1", "a;b=1": "a;b=1", `a;"-1`: `a;"'-1`, "a\t@1": "a\t'@1", "a\xff=1": "a\xff=1", "a;b": "a;b",
+	} {
 		if got := cell(text); got != want {
 			t.Errorf("%q: %q", text, got)
 		}
