@@ -15,8 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"stint/internal/text"
+	"unicode"
 )
 
 const (
@@ -194,5 +193,11 @@ func reason(err error) string {
 		err = wrong.Err
 	}
 	cause, _, _ := strings.Cut(err.Error(), `"`)
-	return "no answer: " + text.Visible(strings.TrimRight(cause, " :("), mostReason)
+	printable := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.TrimRight(cause, " :("))
+	return fmt.Sprintf("no answer: %.*s", mostReason, printable)
 }

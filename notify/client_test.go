@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -150,6 +151,14 @@ func TestProblemsHideAnswers(t *testing.T) {
 				t.Errorf("the answer is %.300v", a)
 			}
 		})
+	}
+}
+
+// A cause that quotes nothing, such as one with the names of a certificate, is cut and printable.
+func TestReason(t *testing.T) {
+	got := reason(errors.New("valid for \x1b[31m\n" + strings.Repeat("é", 1000)))
+	if want := "no answer: valid for ?[31m?" + strings.Repeat("é", mostReason-16); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
