@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"time"
@@ -15,23 +16,38 @@ var NoPlan = &rule.Listed{Name: "no plan", Status: http.StatusForbidden}
 // if the plan has none at this place. An override of the rule needs no plan. If the plan has no limits
 // for the rule at all, the request is denied, unless the rule is in shadow mode.
 func (v *Verdict) ofPlan(r *rule.Rule, descriptor int, req *Request) *rule.Rule {
-	plan, subscribed := "", time.Time{}
-	for _, s := range slices.Backward(v.known) {
-		if s.descriptor == descriptor && s.last {
-			plan, subscribed = s.Plan(v.time(req))
-			break
-		}
+	if len(v.known) > 0 {
+		v.time(req)
 	}
-	of, ok := r.Plan.For(plan, subscribed)
+	of, ok := r.Plan.For(v.planOf(descriptor))
 	if of != nil {
 		return of
 	}
 	if len(v.known) > 0 {
-		v.time(req)
 		if _, ok := v.overrideOf(&Asked{Descriptor: descriptor, Rule: r}); ok {
 			return r
 		}
 	}
 	v.planless = v.planless || !ok && r.Plan.First && !r.Shadow
 	return nil
+}
+
+// planOf returns the plan of a descriptor's last entry, "" for the default plan, and when its subscription
+// began. v.at is set.
+func (v *Verdict) planOf(descriptor int) (plan string, subscribed time.Time) {
+	for _, s := range slices.Backward(v.known) {
+		if s.descriptor == descriptor && s.last {
+			return s.Plan(v.at)
+		}
+	}
+	return "", subscribed
+}
+
+// namePlan returns the name of the client's plan for a rule that takes its limit from plans, else "".
+func (v *Verdict) namePlan(r *rule.Rule, descriptor int) string {
+	if r.Plan == nil {
+		return ""
+	}
+	plan, _ := v.planOf(descriptor)
+	return cmp.Or(plan, r.Plan.Default)
 }

@@ -223,6 +223,6 @@ func (l *Limiter) DenyBanned(req *Request, v *Verdict) bool {
 func UsageTake(r *rule.Rule, entries []rule.Entry, secret *rule.KeySecret) stint.Take {
 	key := r.AppendKeyed([]byte{ruleSpace}, entries, secret)
 	how := &stint.Handling{Terms: r.Terms, Place: stint.Key(r.AppendPlace(nil, entries))}
-	r.Meter(how, entries, secret, "", "", r.Limit.Capacity())
+	r.Meter(how, entries, secret, "")
 	return stint.Take{Key: stint.Key(key), Limit: r.Stored, Handling: how}
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -82,5 +83,26 @@ descriptors: [{key: user, rate_limit: {requests: 10, per: 1h, usage: 1, count: r
 	u, err := store.Usage(context.Background(), &take)
 	if err != nil || len(u.History) != 1 || u.History[0].Used != 4 {
 		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// A take of a limit of a plan names the limit and the client's plan in the history, also where an
+// override gives it numbers that its plan has not.
+func TestUsageOfPlans(t *testing.T) {
+	f, decide := planned(t, `
+domain: api
+plans: {free: {api: {requests: 10, per: 1h}}, pro: {api: {requests: 20, per: 1h}}, bare: {other: {requests: 1, per: 1h}}}
+default_plan: free
+descriptors: [{key: user, rate_limit: {plan: api, usage: 1}}]
+`)
+	f.plan("user=a", "pro")
+	f.plan("user=b", "bare")
+	f.override("user=b", "api/user", requests(7))
+	for user, want := range map[string]string{"a": "pro api 20", "b": "bare api 7", "c": "free api 10"} {
+		v := decide(1, "user", user)
+		m := v.Take(0).Handling.Meter
+		if m == nil || fmt.Sprint(m.Plan, " ", m.Limit, " ", m.Of) != want {
+			t.Errorf("%s: %+v, want %s", user, m, want)
+		}
 	}
 }

@@ -356,7 +356,7 @@ func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(
 	v.keys = r.AppendKeyed(v.keys, entries, v.secret)
 	how.Terms, how.Live = r.Terms, r.Answers != nil || r.Elastic != nil
 	if r.Usage != nil && (t.Cost > 0 || !t.Op.Asks()) {
-		r.Meter(&how, entries, v.secret, "", "", r.Limit.Capacity())
+		r.Meter(&how, entries, v.secret, v.namePlan(r, v.Asked[i].Descriptor))
 	}
 	if r.Elastic == nil {
 		v.takeAt(i, t, how, entries)

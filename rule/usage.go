@@ -42,26 +42,34 @@ func (u *Usage) percentages() (all []string) {
 	return all
 }
 
-// Metered returns the rules with usage or notify. They need a store that keeps histories: in memory, or
-// Redis.
+// Metered returns the rules with usage or notify, and after them those of plans that have it. All rules
+// of one place have one domain and name. They need a store that keeps histories: in memory, or Redis.
 func (t *Table) Metered() (all []*Rule) {
 	for _, r := range t.rules {
 		if r.Usage != nil {
 			all = append(all, r)
 		}
 	}
+	t.variants(func(_, r *Rule) {
+		if r.Usage != nil {
+			all = append(all, r)
+		}
+	})
 	return all
 }
 
 // Meter names the key of a take in the history of its use, if the rule keeps any: the subject is the
-// rule's last entry, with its plan. limit is the name of the limit if the plan or the node has several,
-// and of the units of which thresholds are percentages. entries match the rule.
-func (r *Rule) Meter(how *stint.Handling, entries []Entry, secret *KeySecret, plan, limit string, of int64) {
+// rule's last entry, with its plan, "" for none. A limit of a plan has its name there. Thresholds are
+// percentages of the limit that people see. entries match the rule.
+func (r *Rule) Meter(how *stint.Handling, entries []Entry, secret *KeySecret, plan string) {
 	if r.Usage == nil || len(r.Path) == 0 {
 		return
 	}
 	m := create(&how.Meter)
-	m.Subject, m.Plan, m.Limit, m.Of = r.Subject(entries, secret), plan, limit, of
+	m.Subject, m.Plan, m.Of = r.Subject(entries, secret), plan, r.Limit.Capacity()
+	if r.Plan != nil {
+		m.Limit = r.Plan.Limit
+	}
 }
 
 // glob reports whether a pattern matches a value.

@@ -164,6 +164,7 @@ func (a *usageAPI) takesOf(f usageFilter) (takes []stint.Take, direct bool) {
 		return nil, false
 	}
 	key, value, _ := strings.Cut(f.subject, "=")
+	seen := map[string]bool{} // rules of plans have one history
 	for _, r := range table.Metered() {
 		if f.rule != "" && r.Name != f.rule || r.Path[len(r.Path)-1].Key != key {
 			continue
@@ -172,6 +173,11 @@ func (a *usageAPI) takesOf(f usageFilter) (takes []stint.Take, direct bool) {
 		if !ok {
 			return nil, false
 		}
+		name := nameOf(r.Domain, r.Name)
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
 		takes = append(takes, limiter.UsageTake(r, entries, a.options.Secret))
 	}
 	return takes, len(takes) > 0

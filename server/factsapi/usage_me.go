@@ -124,6 +124,9 @@ func (m *me) answer(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 		return m.failed(err)
 	}
 	if !asCSV {
+		if table := m.usageAPI.options.Table(); plan == "" && table != nil {
+			_, plan = table.Plans()
+		}
 		jsonbody.WriteJSON(w, http.StatusOK, meAnswer{Subject: subject, Plan: plan, Limits: limits})
 		return nil
 	}

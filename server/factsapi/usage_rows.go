@@ -41,9 +41,9 @@ type usageFilter struct {
 // rows returns the rows that a filter selects, in order: by period, domain, rule, limit and subject.
 func (a *usageAPI) rows(ctx context.Context, f usageFilter) ([]UsageRow, error) {
 	var all []UsageRow
-	now := stint.At(a.options.now())
+	now, rules := stint.At(a.options.now()), a.metered()
 	add := func(u transaction.Usage) bool {
-		all = append(all, a.rowsOf(&u, f, now)...)
+		all = append(all, a.rowsOf(&u, f, rules, now)...)
 		return len(all) <= maxRows
 	}
 	var err error
@@ -67,12 +67,12 @@ func (a *usageAPI) rows(ctx context.Context, f usageFilter) ([]UsageRow, error) 
 }
 
 // rowsOf returns the rows of a history that a filter selects.
-func (a *usageAPI) rowsOf(u *transaction.Usage, f usageFilter, now stint.Instant) (rows []UsageRow) {
+func (a *usageAPI) rowsOf(u *transaction.Usage, f usageFilter, rules metered, now stint.Instant) (rows []UsageRow) {
 	if f.subject != "" && u.Subject != f.subject || f.rule != "" && u.Rule != f.rule {
 		return nil
 	}
 	plan := cmp.Or(u.Plan, a.planOf(u.Subject))
-	for _, p := range a.periods(u, now) {
+	for _, p := range rules.periods(u, now) {
 		start, end := p.Start.Time().UTC(), p.End.Time().UTC()
 		open := now < p.End
 		if !end.After(f.from) || f.closed && open {
@@ -87,9 +87,9 @@ func (a *usageAPI) rowsOf(u *transaction.Usage, f usageFilter, now stint.Instant
 }
 
 // periods returns the periods of a history that the rule still keeps, as if it had rolled over.
-func (a *usageAPI) periods(u *transaction.Usage, now stint.Instant) []transaction.Period {
-	r := a.ruleOf(u.Domain, u.Rule)
-	if r == nil || u.Limit != "" {
+func (m metered) periods(u *transaction.Usage, now stint.Instant) []transaction.Period {
+	r := m.ruleOf(u)
+	if r == nil {
 		return u.History
 	}
 	all := u.History.At(r.Stored, r.Usage.Periods, now)
@@ -99,16 +99,45 @@ func (a *usageAPI) periods(u *transaction.Usage, now stint.Instant) []transactio
 	return all
 }
 
-// ruleOf returns the rule with usage of a name; nil if there is none any more.
-func (a *usageAPI) ruleOf(domain, name string) *rule.Rule {
+// metered has the rules with usage by nameOf: of a place of plans, those of all plans.
+type metered map[string][]*rule.Rule
+
+func (a *usageAPI) metered() metered {
+	m := metered{}
 	if table := a.options.Table(); table != nil {
 		for _, r := range table.Metered() {
-			if r.Domain == domain && r.Name == name {
-				return r
+			name := nameOf(r.Domain, r.Name)
+			m[name] = append(m[name], r)
+		}
+	}
+	return m
+}
+
+// nameOf returns the key of a rule in a map.
+func nameOf(domain, name string) string { return domain + "\x00" + name }
+
+// ruleOf returns the rule of a history; nil if there is none any more. Of those of plans it is the one
+// whose windows are the last period of the history, and among several that of the subject's plan.
+func (m metered) ruleOf(u *transaction.Usage) (found *rule.Rule) {
+	best := -1
+	for _, r := range m[nameOf(u.Domain, u.Rule)] {
+		fit := 0
+		if n := len(u.History); n > 0 {
+			last := u.History[n-1]
+			if start, end := r.Stored.ForStores().Window(new(stint.State), last.Start); start == last.Start && end == last.End {
+				fit = 2
+			}
+		}
+		if r.OfPlan == u.Plan {
+			fit++
+		}
+		if fit > best {
+			if found, best = r, fit; best == 3 {
+				break
 			}
 		}
 	}
-	return nil
+	return found
 }
 
 func (a *usageAPI) planOf(subject string) string {

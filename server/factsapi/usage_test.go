@@ -39,13 +39,18 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
+	return serviceOf(t, rules, nil)
+}
+
+func serviceOf(t *testing.T, rules string, records limiter.Records) *service {
+	t.Helper()
 	table, err := rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(rules)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &service{T: t, now: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)}
 	store := memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(s.now) }})
-	s.limiter = limiter.New(store, table, limiter.Options{})
+	s.limiter = limiter.New(store, table, limiter.Options{Records: records})
 	s.options = UsageOptions{
 		Store: store, Limiter: s.limiter, Table: s.limiter.Table, Namespace: "stint",
 		Plan: func(subject string) string { return map[string]string{"user=42": "pro", "user=43": "free"}[subject] },
