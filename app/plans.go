@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"stint/records"
 	"stint/rule"
@@ -46,6 +47,11 @@ func (a *App) preparePlans(all []records.Plan) (commit func(), err error) {
 func (a *App) knowsPlan(name string) bool {
 	plans, _ := a.limiter.Table().Plans()
 	return slices.ContainsFunc(plans, func(p rule.Plan) bool { return p.Name == name })
+}
+
+// periodEnd implements [recordapi.Options.PeriodEnd] by the rules in force.
+func (a *App) periodEnd(plan string, subscribed, now time.Time) (end time.Time, ok bool) {
+	return a.limiter.Table().PeriodEnd(plan, subscribed, now)
 }
 
 // addPlans returns the rules of the start with the plans of the records. If they do not fit, the rules of

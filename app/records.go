@@ -62,7 +62,7 @@ func (a *App) openRecords() error {
 // recordOptions returns the options of the API of records.
 func (a *App) recordOptions() recordapi.Options {
 	override := func(name string, n rule.Numbers) (bool, error) { return inforce.CheckOverride(a.limiter, name, n) }
-	return recordapi.Options{Log: a.log, Override: override, Plan: a.knowsPlan, SupportFor: a.config.SupportFor}
+	return recordapi.Options{Log: a.log, Override: override, Plan: a.knowsPlan, PeriodEnd: a.periodEnd, SupportFor: a.config.SupportFor}
 }
 
 // ruleOptions returns the options of /v1/rules.

@@ -25,7 +25,7 @@ type Known struct {
 
 // Empty reports whether the subject has no ban, no override and no plan, not even one that has ended.
 func (k *Known) Empty() bool {
-	return k.ban == nil && len(k.overrides) == 0 && (k.Subject == nil || k.Subject.Plan == "" && k.Subject.Subscribed.IsZero())
+	return k.ban == nil && len(k.overrides) == 0 && (k.Subject == nil || k.Subject.Plan == "" && k.Subject.Next.From.IsZero() && k.Subject.Subscribed.IsZero())
 }
 
 // Ban returns the ban of the subject at a time; nil if there is none.

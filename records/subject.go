@@ -1,7 +1,6 @@
 package records
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,7 +26,8 @@ type Subject struct {
 	Groups     []string    `json:"groups,omitempty"`    // in the order given
 	Notes      string      `json:"notes,omitempty"`     // for operators
 	Subscribed time.Time   `json:"subscribed,omitzero"` // when its subscription began; zero: unknown
-	PlanUntil  time.Time   `json:"plan_until,omitzero"` // when it returns to the default plan; zero: never
+	Next       index.Next  `json:"next,omitzero"`       // the plan that it gets later
+	PlanUntil  time.Time   `json:"plan_until,omitzero"` // when it returns to the default plan, from the next plan if there is one; zero: never
 }
 
 // ID returns the subject's kind of record and name.
@@ -38,7 +38,7 @@ func (s Subject) end() time.Time { return s.PlanUntil }
 // PlanAt returns the name of the subject's plan at a time; "" for the default plan.
 func (s *Subject) PlanAt(now time.Time) string {
 	if inForce(s.PlanUntil, now) {
-		return s.Plan
+		return s.Next.At(s.Plan, now)
 	}
 	return ""
 }
@@ -55,25 +55,12 @@ func (s Subject) check(c *checks) (Record, *Error) {
 	if s.Kind != User && s.Kind != Organisation && s.Kind != Key {
 		return nil, id.fault("kind", text.Shorten(string(s.Kind))+" is no kind of subject", kindsHint)
 	}
-	if len(s.Groups) > MaxGroups {
-		return nil, id.fault("groups", fmt.Sprintf("%d groups, at most %d", len(s.Groups), MaxGroups), "use fewer groups")
-	}
-	for i, group := range s.Groups {
-		if group == "" || slices.Contains(s.Groups[:i], group) {
-			return nil, id.fault("groups", text.Shorten(group)+" is empty or there twice", "name each group once")
-		}
-		if err := id.checkName("groups", group); err != nil {
-			return nil, err
-		}
-	}
 	if year := s.Subscribed.Year(); year > index.LastYear || year < 1 {
 		return nil, id.fault("subscribed", "not between the years 1 and 9999", "correct the date")
 	}
-	if s.Plan == "" && !s.PlanUntil.IsZero() {
-		return nil, id.fault("plan_until", "there is no plan that it could end", "name a plan, or leave it out")
-	}
+	field, fault := s.Next.Check(&s.Plan, s.PlanUntil, c.now)
 	s.Subscribed = s.Subscribed.UTC().Truncate(time.Second)
 	s.Groups = slices.Clone(s.Groups)
-	err := firstFault(id.checkName("plan", s.Plan), id.checkText("notes", s.Notes), id.checkUntil("plan_until", &s.PlanUntil, c.now))
+	err := firstFault(id.fieldFault("groups", index.CheckGroups(s.Groups, MaxGroups)), id.fieldFault(field, fault), id.checkName("plan", s.Plan), id.checkText("notes", s.Notes), id.checkUntil("plan_until", &s.PlanUntil, c.now))
 	return s, err
 }

@@ -81,6 +81,27 @@ func (p *Planned) For(plan string, subscribed time.Time) (r *Rule, ok bool) {
 	return v.Rule, true
 }
 
+// PeriodEnd returns the end of the current period of a plan for a client; "" is the default plan. It is the longest
+// period of the plan's fixed windows that rules ask for, and of those of one length the one that ends last. Windows that
+// begin with the key's first request do not count. ok is false if there is none.
+func (t *Table) PeriodEnd(plan string, subscribed, now time.Time) (end time.Time, ok bool) {
+	var longest, last stint.Instant
+	for _, r := range t.rules {
+		if r.Plan == nil {
+			continue
+		}
+		of, _ := r.Plan.For(plan, subscribed)
+		if of == nil || of.Limit.Algorithm() != stint.FixedWindow || of.Limit.Spec().FromFirst {
+			continue
+		}
+		from, to := of.Limit.ForStores().Window(new(stint.State), stint.At(now))
+		if to-from > longest || to-from == longest && to > last {
+			longest, last = to-from, to
+		}
+	}
+	return last.Time(), longest > 0
+}
+
 // Plans returns the names of the plans that have a limit at this place, sorted, the default plan first.
 func (p *Planned) Plans() []string {
 	names := make([]string, 0, len(p.Rules))

@@ -20,6 +20,7 @@ import (
 // and the plans among the records.
 type exported struct {
 	subjects map[string]int
+	next     map[string]int // that get the plan later
 	plans    []rulefile.Source
 }
 
@@ -33,12 +34,13 @@ func readExport(name string) (*exported, error) {
 		return nil, cli.Refuse("--records: "+err.Error(), "name a file that stint records export wrote")
 	}
 	defer func() { _ = file.Close() }() // it is only read
-	e := &exported{subjects: map[string]int{}}
+	e := &exported{subjects: map[string]int{}, next: map[string]int{}}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
 		var line struct {
 			Record, Plan string
+			Next         string `json:"next_plan"`
 			Limits       json.RawMessage
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
@@ -46,7 +48,9 @@ func readExport(name string) (*exported, error) {
 		}
 		switch line.Record {
 		case "subject":
-			e.subjects[line.Plan]++
+			if e.subjects[line.Plan]++; line.Next != "" {
+				e.next[line.Next]++
+			}
 		case "plan":
 			e.plans = append(e.plans, rulefile.Source{Name: fmt.Sprintf("%s: plan %s", name, line.Plan), Data: fmt.Appendf(nil, `{"plans": {%q: %s}}`, line.Plan, line.Limits), Stored: true})
 		}
@@ -66,18 +70,22 @@ func (e *exported) findings(table *rule.Table) (all []audit.Finding) {
 	plans, byDefault := table.Plans()
 	for _, p := range plans {
 		known[p.Name] = true
-		if e.subjects[p.Name] == 0 && p.Name != byDefault {
+		if e.subjects[p.Name]+e.next[p.Name] == 0 && p.Name != byDefault {
 			all = append(all, audit.Finding{
 				ID: "plan-unused", Severity: audit.Note, File: p.File, Line: p.Line,
 				Text: fmt.Sprintf("plan %s: no subject of the records has it", p.Name), Hint: "leave it out, or give it to somebody with stint plans give",
 			})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.subjects)) {
+	having := maps.Clone(e.subjects)
+	for name, n := range e.next {
+		having[name] += n
+	}
+	for _, name := range slices.Sorted(maps.Keys(having)) {
 		if !known[name] {
 			all = append(all, audit.Finding{
 				ID: "plan-unknown", Severity: audit.Warning,
-				Text: fmt.Sprintf("plan %s is that of %s, and neither the rules nor the records have it: they are denied where a rule asks for a plan", name, text.Count(e.subjects[name], "subject")),
+				Text: fmt.Sprintf("plan %s is that of %s, and neither the rules nor the records have it: they are denied where a rule asks for a plan", name, text.Count(having[name], "subject")),
 				Hint: "add the plan, or give them another one with stint plans give",
 			})
 		}

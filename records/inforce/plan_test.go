@@ -80,3 +80,30 @@ func TestPlanAllocatesNothing(t *testing.T) {
 func recordsOf(t testing.TB, file *records.File) *inforce.Records {
 	return inforce.NewRecords(file, inforce.RecordsOptions{OnError: func(err error) { t.Error(err) }})
 }
+
+// A next plan is in force from its moment on, to the second, also from the default plan. It ends like
+// any other.
+func TestNextPlan(t *testing.T) {
+	moment := time.Now().Add(time.Hour).Truncate(time.Second)
+	subject := records.Subject{Name: "user=a", Kind: records.User, PlanUntil: moment.Add(time.Hour)}
+	subject.Next.Plan, subject.Next.From = "pro", moment
+	file := samples.File(t, subject)
+	l := limiter.New(memory.New(memory.Options{}), planned(t), limiter.Options{Records: recordsOf(t, file)})
+	for _, step := range []struct {
+		at    time.Time
+		limit int64
+	}{
+		{moment.Add(-time.Second), 5},
+		{moment, 50},
+		{moment.Add(time.Hour - time.Second), 50},
+		{moment.Add(time.Hour), 5},
+	} {
+		req := request(1, "user", "a")
+		req.At = stint.At(step.at)
+		var v limiter.Verdict
+		testkit.Must(t, l.Decide(ctx, req, &v))
+		if v.Limit != step.limit {
+			t.Errorf("at %v: limit %d, want %d", step.at, v.Limit, step.limit)
+		}
+	}
+}

@@ -32,7 +32,8 @@ func Export(f *records.File, w *Writer, kinds []records.Kind, now time.Time) err
 func settled(f *records.File, r records.Record, now time.Time) (_ records.Record, ok bool, err error) {
 	switch r := r.(type) {
 	case records.Subject:
-		if r.PlanAt(now) == "" {
+		r.Next.Settle(&r.Plan, now)
+		if r.Next.From.IsZero() && r.PlanAt(now) == "" {
 			r.Plan, r.PlanUntil = "", time.Time{}
 		}
 		return r, true, nil

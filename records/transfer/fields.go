@@ -32,6 +32,8 @@ type Fields struct {
 	Notes      string   `json:"notes,omitempty"`
 	Subscribed string   `json:"subscribed,omitempty"`
 	PlanUntil  string   `json:"plan_until,omitempty"`
+	NextPlan   string   `json:"next_plan,omitempty"`
+	NextFrom   string   `json:"next_from,omitempty"`
 	ID         string   `json:"id,omitempty"`
 	UID        string   `json:"uid,omitempty"`
 	URL        string   `json:"url,omitempty"`
@@ -72,6 +74,8 @@ var columns = []column{
 	{"notes", func(f *Fields) any { return &f.Notes }},
 	{"subscribed", func(f *Fields) any { return &f.Subscribed }},
 	{"plan_until", func(f *Fields) any { return &f.PlanUntil }},
+	{"next_plan", func(f *Fields) any { return &f.NextPlan }},
+	{"next_from", func(f *Fields) any { return &f.NextFrom }},
 	{"requests", func(f *Fields) any { return &f.Requests }},
 	{"per", func(f *Fields) any { return &f.Per }},
 	{"burst", func(f *Fields) any { return &f.Burst }},
@@ -92,7 +96,7 @@ var columns = []column{
 
 // names are the fields of each kind.
 var names = map[records.Kind][]string{
-	records.Subjects:  {"subject", "kind", "plan", "groups", "notes", "subscribed", "plan_until"},
+	records.Subjects:  {"subject", "kind", "plan", "groups", "notes", "subscribed", "plan_until", "next_plan", "next_from"},
 	records.Overrides: {"subject", "pattern", "rule", "requests", "per", "burst", "unlimited", "until", "why"},
 	records.Bans:      {"subject", "address", "network", "until", "why"},
 	records.APIKeys:   {"hash", "last", "subject", "replaces", "replaced_by", "until", "why"},
@@ -183,7 +187,7 @@ func FieldsOf(r records.Record) Fields {
 	case records.Subject:
 		return Fields{
 			Subject: r.Name, Kind: string(r.Kind), Plan: r.Plan, Groups: r.Groups, Notes: r.Notes,
-			Subscribed: writeTime(r.Subscribed), PlanUntil: writeTime(r.PlanUntil),
+			Subscribed: writeTime(r.Subscribed), PlanUntil: writeTime(r.PlanUntil), NextPlan: r.Next.Plan, NextFrom: writeTime(r.Next.From),
 		}
 	case records.Override:
 		f := Fields{Rule: r.Rule, Burst: r.Burst, Unlimited: r.Unlimited, Until: writeTime(r.Until), Why: r.Why}
@@ -267,7 +271,11 @@ func (f *Fields) Read(kind records.Kind, now time.Time) (records.Record, *jsonbo
 func (f *Fields) subject(now time.Time) (records.Record, *jsonbody.Fault) {
 	s := records.Subject{Name: f.Subject, Kind: records.SubjectKind(f.Kind), Plan: f.Plan, Groups: f.Groups, Notes: f.Notes}
 	var fault *jsonbody.Fault
-	if s.PlanUntil, fault = Until("plan_until", f.PlanUntil, now); fault != nil || f.Subscribed == "" {
+	if s.PlanUntil, fault = Until("plan_until", f.PlanUntil, now); fault != nil {
+		return nil, fault
+	}
+	s.Next.Plan = f.NextPlan
+	if s.Next.From, fault = Until("next_from", f.NextFrom, now); fault != nil || f.Subscribed == "" {
 		return s, fault
 	}
 	var err error

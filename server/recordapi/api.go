@@ -23,6 +23,7 @@ type api struct {
 	log        *slog.Logger
 	override   CheckOverride
 	plan       func(name string) bool
+	periodEnd  func(plan string, subscribed, now time.Time) (end time.Time, ok bool)
 	supportFor time.Duration
 }
 
@@ -35,6 +36,10 @@ type Options struct {
 
 	// Plan reports whether there is a plan of a name; nil: it is not known.
 	Plan func(name string) bool
+
+	// PeriodEnd returns the end of the current period of a plan, "" for the default plan, for a subject with
+	// that subscription; ok is false if the plan has none. Nil: no plan has any.
+	PeriodEnd func(plan string, subscribed, now time.Time) (end time.Time, ok bool)
 
 	// SupportFor is how long overrides may last that the role support makes and changes; 0 for no bound.
 	SupportFor time.Duration
@@ -55,7 +60,7 @@ func New(f *records.File, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &api{file: f, log: o.Log, override: o.Override, plan: o.Plan, supportFor: o.SupportFor}
+	return &api{file: f, log: o.Log, override: o.Override, plan: o.Plan, periodEnd: o.PeriodEnd, supportFor: o.SupportFor}
 }
 
 // collection is a kind of records on its path.

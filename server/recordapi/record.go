@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"stint/internal/jsonbody"
@@ -40,6 +41,10 @@ type shown struct {
 }
 
 func show(e records.Entry, now time.Time) shown {
+	if subject, is := e.Record.(records.Subject); is {
+		subject.Next.Settle(&subject.Plan, now)
+		e.Record = subject
+	}
 	s := shown{Fields: transfer.FieldsOf(e.Record), Revision: e.Revision, Changed: e.Changed}
 	if until, err := time.Parse(time.RFC3339, s.Until); err == nil {
 		s.Ended = !now.Before(until)
@@ -154,18 +159,27 @@ func missing(id records.ID, c collection) *jsonbody.Fault {
 type body struct {
 	transfer.Fields
 	force bool
+	from  string // of a change of plan: "" for now
 	raw   []byte // a copy of the bytes
 }
 
 // read decodes the body of a request about a record.
 func read(r *http.Request, kind records.Kind) (b body, f *jsonbody.Fault) {
 	names := transfer.FieldNames(kind)
-	if kind == records.Bans {
+	switch kind {
+	case records.Bans:
 		names = append(names, "force")
+	case records.Subjects:
+		names = append(names, "from")
 	}
 	b.raw, f = readObject(r, names, func(s *jsonbody.Scanner, name string) (f *jsonbody.Fault) {
-		if name == "force" {
+		switch name {
+		case "force":
 			b.force, f = s.Truth()
+			return f
+		case "from":
+			text, f := s.Text()
+			b.from = strings.Clone(string(text))
 			return f
 		}
 		return b.ReadJSON(s, name)
@@ -250,6 +264,9 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, c collection, name str
 	}
 	change, f := newChange(r, b.raw, b.Why)
 	warning := ""
+	if f == nil && b.from != "" {
+		put, f = a.putLater(put, before, b.from, time.Now())
+	}
 	if f == nil {
 		warning, f = a.checkOverride(put)
 	}
@@ -267,8 +284,8 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, c collection, name str
 // rule has the name: the rule may be on other nodes only, or may come later. So it does for a subject whose
 // plan is unknown.
 func (a *api) checkOverride(put records.Record) (warning string, f *jsonbody.Fault) {
-	if s, is := put.(records.Subject); is && s.Plan != "" && a.plan != nil && !a.plan(s.Plan) {
-		return "no plan is named " + text.Quote(s.Plan) + " on this node; until there is one, the subject is denied where a rule asks for a plan", nil
+	if s, is := put.(records.Subject); is {
+		return a.warnOfPlan(&s), nil
 	}
 	o, is := put.(records.Override)
 	if !is || a.override == nil {
@@ -294,8 +311,10 @@ func (a *api) edit(w http.ResponseWriter, r *http.Request, change *records.Chang
 		}
 		return records.Outcome{}, false
 	}
-	if caller, known := access.CallerOf(r.Context()); known && caller.Role < access.Write && e.IfMatch == 0 {
-		// What may() has seen must still be there: another may have written an override without an end.
+	s, is := e.Put.(records.Subject)
+	if caller, known := access.CallerOf(r.Context()); (known && caller.Role < access.Write || is && !s.Next.From.IsZero()) && e.IfMatch == 0 {
+		// What may() has seen must still be there: another may have written an override without an end. So must the
+		// plan on which the next one follows.
 		e.IfMatch, e.IfAbsent = before.Revision, !there
 	}
 	change.Edits = []records.Edit{e}

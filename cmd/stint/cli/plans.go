@@ -18,12 +18,14 @@ import (
 func plansCommand() Command {
 	return group("plans", "make, list and delete plans, and give them to clients",
 		`Makes plans that are records, beside those in rule files, which are read-only. FILE has the
-limits of the plan by their names, as below plans: NAME: in a rule file; - is standard input.
-A change is in force at once, and clients keep what they used.
+limits of the plan by their names, as below plans: NAME: in a rule file; - is standard input. A
+change is in force at once, or with --from at the end of the client's period, and clients keep
+what they used.
 
   stint plans list
   stint plans put gold gold.yaml
   stint plans give --until 30d gold user=42
+  stint plans give --from next_period free user=42
   stint plans delete gold
 
 Clients of a plan that was deleted are denied where a rule asks for its limits. give to the plan ""
@@ -127,12 +129,13 @@ func runPlanDelete(ctx context.Context, s Streams, args []string) error {
 // giveOptions are the flags of stint plans give.
 type giveOptions struct {
 	whyOptions
-	until, kind string
+	until, kind, from string
 }
 
 func (o *giveOptions) flags(c *adminCall, name string) *pflag.FlagSet {
 	return c.textFlags(name, o.reason(),
 		textFlag{&o.until, "until", "`TIME` when the client returns to the default plan (default: never)"},
+		textFlag{&o.from, "from", "`WHEN` the change is in force: next_period, at the end of the current plan's longest period (default: now)"},
 		textFlag{&o.kind, "kind", "`KIND` of a client that has no record yet: user (the default), organisation or key"})
 }
 
@@ -155,7 +158,7 @@ func runPlanGive(ctx context.Context, s Streams, args []string) error {
 		if err := json.Unmarshal(text, &body); err != nil {
 			return err
 		}
-		for _, field := range []string{"revision", "changed", "ended", "plan_until"} {
+		for _, field := range []string{"revision", "changed", "ended", "plan_until", "next_plan", "next_from"} {
 			delete(body, field)
 		}
 	case status != http.StatusNotFound:
@@ -166,6 +169,9 @@ func runPlanGive(ctx context.Context, s Streams, args []string) error {
 	}
 	if body["plan"] = name; o.until != "" {
 		body["plan_until"] = o.until
+	}
+	if o.from != "" {
+		body["from"] = o.from
 	}
 	if text, err = c.change(ctx, http.MethodPut, path, body, o.why); err != nil {
 		return err

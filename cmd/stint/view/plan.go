@@ -42,14 +42,22 @@ func (p *Plans) Write(w io.Writer) {
 	}
 }
 
-// PlanWords returns the plan of a client, and until when it has it.
+// PlanWords returns the plan of a client, the one that it gets later, and until when it has the last of
+// them.
 func (r *Record) PlanWords() string {
-	words := "the default plan"
-	if r.Plan != "" {
-		words = "plan " + r.Plan
+	words := planWords(r.Plan)
+	if r.NextFrom != "" {
+		words += ", from " + r.NextFrom + " " + planWords(r.NextPlan)
 	}
 	if r.PlanUntil != "" {
 		words += " until " + r.PlanUntil
 	}
 	return words
+}
+
+func planWords(name string) string {
+	if name == "" {
+		return "the default plan"
+	}
+	return "plan " + name
 }

@@ -14,6 +14,8 @@ type Record struct {
 	Notes           string
 	Subscribed      string
 	PlanUntil       string `json:"plan_until"`
+	NextPlan        string `json:"next_plan"`
+	NextFrom        string `json:"next_from"`
 	Requests, Burst uint32
 	Per             string
 	Unlimited       bool
