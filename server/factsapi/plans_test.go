@@ -117,6 +117,24 @@ func (s *service) rows(h http.Handler, path string) string {
 	return strings.Join(all, ", ")
 }
 
+// Rows are the periods that the plan keeps, counted by its windows: in months from the 15th, what
+// ended on 15 February is two periods old on 20 March.
+func TestKeptPeriodsOfPlans(t *testing.T) {
+	s := serviceOf(t, strings.Replace(planRules, "usage: 13", "usage: 1", 1), plans{"user=42": {"pro", 15}})
+	s.now = time.Date(2026, 1, 20, 0, 0, 0, 0, time.UTC)
+	s.take(1, "user", "42")
+	s.now = s.now.AddDate(0, 1, 0)
+	s.take(2, "user", "42")
+	h := New(s.options)
+	if got, want := s.rows(h, "/v1/usage"), "user=42 pro 1 01-15, user=42 pro 2 02-15"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.now = time.Date(2026, 3, 20, 0, 0, 0, 0, time.UTC)
+	if got, want := s.rows(h, "/v1/usage"), "user=42 pro 2 02-15"; got != want {
+		t.Errorf("a period later: %q, want %q", got, want)
+	}
+}
+
 // A customer sees the limits of her plan, also of the default plan, which her record does not name.
 func TestMeOfPlans(t *testing.T) {
 	s := serviceOf(t, planRules, plans{"user=42": {"pro", 15}})

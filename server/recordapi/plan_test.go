@@ -71,3 +71,23 @@ func TestShowNextPlan(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A change from the next period follows on the plan that the caller has seen: if another changed that
+// meanwhile, the change is refused.
+func TestPlanChangedMeanwhile(t *testing.T) {
+	f, err := records.Open(filepath.Join(t.TempDir(), "records.db"), records.Options{})
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, f.Close()) }()
+	subject := records.Subject{Name: "user=1", Kind: records.User, Plan: "free"}
+	api := New(f, Options{PeriodEnd: func(_ string, _, now time.Time) (time.Time, bool) {
+		subject.Plan += "+"
+		samples.Put(t, f, subject)
+		return now.Add(time.Hour), true
+	}})
+	for step := range 2 { // the record is new, or there
+		body := `{"kind":"user","plan":"pro","from":"next_period"}`
+		if answer := call(api, "PUT", "/v1/subjects/user=1", body); answer.Code != 409 && answer.Code != 412 {
+			t.Errorf("step %d: %d %s", step, answer.Code, answer.Body)
+		}
+	}
+}
