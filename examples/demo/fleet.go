@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,24 +10,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"stint/examples/process"
 	"stint/facts"
-	"stint/internal/text"
 )
-
-// patience is how long a process may take to be ready.
-const patience = 20 * time.Second
 
 // fleet is a Redis and the nodes that share it.
 type fleet struct {
 	dir    string // folder of all files, removed at the end
 	socket string // socket of Redis
-	redis  *process
-	nodes  []*process
+	redis  *process.Process
+	nodes  []*node
 
 	binary string // of the service
 }
@@ -45,15 +39,15 @@ func startFleet(ctx context.Context, binary string) (*fleet, error) {
 	}
 	if binary == "" {
 		binary = filepath.Join(f.dir, "stint")
-		if err := build(ctx, binary); err != nil {
+		if err := process.Build(ctx, binary); err != nil {
 			return f, err
 		}
 	}
 	f.socket = filepath.Join(f.dir, "redis")
-	if f.redis, err = start(exec.Command(server, "--port", "0", "--unixsocket", f.socket, "--dir", f.dir, "--save", "", "--appendonly", "no")); err != nil {
+	if f.redis, err = process.Start(exec.Command(server, "--port", "0", "--unixsocket", f.socket, "--dir", f.dir, "--save", "", "--appendonly", "no")); err != nil {
 		return f, err
 	}
-	if err := f.redis.await(ctx, f.listens); err != nil {
+	if err := f.redis.Await(ctx, f.listens); err != nil {
 		return f, err
 	}
 	f.binary = binary
@@ -71,7 +65,7 @@ func startFleet(ctx context.Context, binary string) (*fleet, error) {
 		f.nodes = append(f.nodes, n)
 	}
 	for _, n := range f.nodes {
-		if err := n.await(ctx, func() bool { return n.address("http") != "" }); err != nil {
+		if err := n.Await(ctx, func() bool { return n.Address("http") != "" }); err != nil {
 			return f, err
 		}
 	}
@@ -84,10 +78,14 @@ func (f *fleet) rules() string { return filepath.Join(f.dir, "rules.yaml") }
 func (f *fleet) secret() string { return filepath.Join(f.dir, "secret") }
 
 // startNode starts a node, which may not listen yet.
-func (f *fleet) startNode(i int) (*process, error) {
-	return start(exec.Command(f.binary, "serve", "--rules", f.rules(), "--store", "redis+unix://"+f.socket, "--store-timeout", "1s",
+func (f *fleet) startNode(i int) (*node, error) {
+	p, err := process.Start(exec.Command(f.binary, "serve", "--rules", f.rules(), "--store", "redis+unix://"+f.socket, "--store-timeout", "1s",
 		"--http", "127.0.0.1:0", "--grpc", "", "--admin", "127.0.0.1:0", "--resp", "", "--log-format", "json",
 		"--node", fmt.Sprint("node-", i+1), "--namespace-secret-file", f.secret()))
+	if err != nil {
+		return nil, err
+	}
+	return &node{Process: p}, nil
 }
 
 // restart starts the killed node again.
@@ -97,25 +95,11 @@ func (f *fleet) restart(ctx context.Context) error {
 		return err
 	}
 	f.nodes[killed] = n
-	return n.await(ctx, func() bool { return n.address("http") != "" })
+	return n.Await(ctx, func() bool { return n.Address("http") != "" })
 }
 
 // page returns the address of the page of a node.
-func (f *fleet) page() string { return "http://" + f.nodes[0].address("admin") + "/" }
-
-// build writes the service to the file binary. The module of the service has its libraries.
-func build(ctx context.Context, binary string) error {
-	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Module.Dir}}", "stint/app").Output()
-	if err != nil {
-		return fmt.Errorf("no sources of stint: %w\nhint: run it with make demo", err)
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/stint")
-	build.Dir = strings.TrimSpace(string(root))
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the service: %w\n%s", err, out)
-	}
-	return nil
-}
+func (f *fleet) page() string { return "http://" + f.nodes[0].Address("admin") + "/" }
 
 // lookRedis finds the program of a server that nodes can share.
 func lookRedis() (string, error) {
@@ -139,65 +123,38 @@ func (f *fleet) listens() bool {
 // urls returns the URLs of the nodes.
 func (f *fleet) urls() (urls []string) {
 	for _, n := range f.nodes {
-		urls = append(urls, "http://"+n.address("http"))
+		urls = append(urls, "http://"+n.Address("http"))
 	}
 	return urls
 }
 
 // stop ends all processes and removes their files.
 func (f *fleet) stop() {
-	for _, p := range append(f.nodes, f.redis) {
-		if p != nil {
-			p.kill()
-		}
+	for _, n := range f.nodes {
+		n.Kill()
+	}
+	if f.redis != nil {
+		f.redis.Kill()
 	}
 	if f.dir != "" {
 		_ = os.RemoveAll(f.dir) // a left over folder is in the temporary folder and does no harm
 	}
 }
 
-// process is a running program. It ends with the demo, on Linux even if the demo is killed.
-type process struct {
-	cmd   *exec.Cmd
-	ended chan struct{}
-	log   text.OutputBuffer
+// node is a running node of the service.
+type node struct {
+	*process.Process
 	asked int // the last result of asks
-}
-
-func start(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, ended: make(chan struct{})}
-	leash(cmd)
-	cmd.Stdout, cmd.Stderr = &p.log, &p.log
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STINT_") }) // flags have all settings
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		_ = cmd.Wait() // the log has the reason
-		close(p.ended)
-	}()
-	return p, nil
-}
-
-// address returns the address of a node's listener, "" until it listens.
-func (p *process) address(listener string) string {
-	for line := range strings.Lines(p.log.String()) {
-		var entry struct{ Msg, Listener, Address string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" && entry.Listener == listener {
-			return entry.Address
-		}
-	}
-	return ""
 }
 
 // asks returns how often a node has called Redis so far, for decisions and to report its usage.
 // After the node has ended it returns the last value.
-func (p *process) asks() int {
-	client := http.Client{Timeout: patience}
+func (n *node) asks() int {
+	client := http.Client{Timeout: process.Patience}
 	defer client.CloseIdleConnections()
-	resp, err := client.Get("http://" + p.address("admin") + "/metrics")
+	resp, err := client.Get("http://" + n.Address("admin") + "/metrics")
 	if err != nil {
-		return p.asked
+		return n.asked
 	}
 	defer resp.Body.Close()
 	sum := 0
@@ -207,30 +164,6 @@ func (p *process) asks() int {
 			sum += n
 		}
 	}
-	p.asked = sum
+	n.asked = sum
 	return sum
-}
-
-// await returns once the process is ready.
-func (p *process) await(ctx context.Context, ready func() bool) error {
-	ctx, stop := context.WithTimeout(ctx, patience)
-	defer stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ready() {
-		select {
-		case <-p.ended:
-			return fmt.Errorf("%s has ended:\n%s", p.cmd.Path, p.log.String())
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w:\n%s", p.cmd.Path, ctx.Err(), p.log.String())
-		case <-tick.C:
-		}
-	}
-	return nil
-}
-
-// kill ends the process at once, like kill -9. A second call does nothing.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
-	<-p.ended
 }

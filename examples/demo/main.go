@@ -90,7 +90,7 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, stay time.Dur
 	select {
 	case <-time.After(lasts / 2):
 		f.nodes[killed].asks() // remember the value before the end
-		f.nodes[killed].kill()
+		f.nodes[killed].Kill()
 		fmt.Fprintf(out, "%6.1f s  node %d is killed (kill -9); its callers go on at the others\n", (lasts / 2).Seconds(), killed+1)
 	case <-loaded.Done():
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"stint/examples/process"
 	"stint/facts"
 	"stint/internal/testkit"
 	"stint/internal/testkit/programs"
@@ -138,7 +139,7 @@ func TestEnded(t *testing.T) {
 				case <-more:
 				case err := <-ended:
 					t.Fatalf("it has ended: %v\n%s", err, out.String())
-				case <-time.After(patience):
+				case <-time.After(process.Patience):
 					t.Fatalf("it does not start:\n%s", out.String())
 				}
 			}
