@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -154,6 +155,47 @@ func TestThresholds(t *testing.T) {
 				t.Errorf("%d IDs, and %d more: %v", len(ids), len(arrived), ids)
 			}
 		})
+	}
+}
+
+// A receiver that redirects and one that never answers get no event delivered, delay no other, and lose nothing:
+// their deliveries wait. Nobody calls the target of the redirect.
+func TestBadReceivers(t *testing.T) {
+	arrived := make(chan string, 1)
+	good := shopReceiver(t, arrived)
+	moved, silent := good, good
+	called := make(chan string, 10)
+	target := shopReceiver(t, called)
+	redirects := httptest.NewServer(http.RedirectHandler(target.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(redirects.Close)
+	asked := make(chan struct{}, 10) // of each try
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the server sees that the client has gone only after the body
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(hangs.Close)
+	moved.Name, moved.URL = "moved", redirects.URL
+	silent.Name, silent.URL = "silent", hangs.URL
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	testkit.Must(t, os.WriteFile(rules, []byte(announcing), 0o600))
+	s := start(t, func(c *settings.Config) {
+		c.Rules = []string{rules}
+		c.State = filepath.Join(t.TempDir(), "counts")
+		c.Webhooks = []notify.Receiver{moved, silent, good}
+	})
+	s.takes("42", 8)
+	<-arrived
+	<-asked
+	s.log.await(t, 0, "event not delivered: it is tried again", "receiver=moved", "status=307", "redirects are not followed")
+	_, _, list := s.get("admin", "/v1/webhooks/deliveries?state=waiting")
+	for _, name := range []string{"moved", "silent"} {
+		if !strings.Contains(list, `"receiver":"`+name+`"`) {
+			t.Errorf("the event for %s does not wait: %s", name, list)
+		}
+	}
+	if len(called) > 0 {
+		t.Error("the target of a redirect was called")
 	}
 }
 
