@@ -9,9 +9,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"stint/internal/text"
 )
 
 // Patience is how long a process may take to be ready.
@@ -35,7 +34,7 @@ func Build(ctx context.Context, binary string) error {
 type Process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	log   text.OutputBuffer
+	log   output
 }
 
 // Start starts a program. The caller must call Kill.
@@ -87,4 +86,24 @@ func (p *Process) Await(ctx context.Context, ready func() bool) error {
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.ended
+}
+
+// output keeps what a process prints.
+type output struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+// String returns what was printed so far.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
