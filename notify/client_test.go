@@ -146,7 +146,7 @@ func TestProblemsHideAnswers(t *testing.T) {
 				_, _ = fmt.Fprintf(conn, answer, strings.Repeat(r.URL.String(), 1000)) // an error shows in the answer
 			}))
 			defer receiver.Close()
-			a := New(Options{URL: receiver.URL + "/hunter2", Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
+			a := NewClient(ClientOptions{URL: receiver.URL + "/hunter2", Allow: loopback}).Send(t.Context(), Message{"evt_1", nil}, secretsOf(t))
 			if a.Status != 0 || len(a.Problem) < 20 || len(a.Problem) > 250 || strings.Contains(a.Problem, "hunter2") {
 				t.Errorf("the answer is %.300v", a)
 			}

@@ -125,7 +125,7 @@ func TestKeptPeriodsOfPlans(t *testing.T) {
 	s.take(1, "user", "42")
 	s.now = s.now.AddDate(0, 1, 0)
 	s.take(2, "user", "42")
-	h := New(s.options)
+	h := NewUsage(s.options)
 	if got, want := s.rows(h, "/v1/usage"), "user=42 pro 1 01-15, user=42 pro 2 02-15"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
