@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Runs a command in the folder of each Go module of this repository.
 #   each-module.sh [--but-root | --but-release | --all] COMMAND...
-# Without an option: all modules with code. --but-release leaves out tools/release, which runs on
-# Linux only. --all adds tools itself, which has no code.
+# Without an option: all modules with code. --but-release leaves out those that nobody builds on other
+# systems: tools/release and tools/site, and deploy, which has tests of the chart alone. --all adds tools itself,
+# which has no code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 skip="./tools/"
 case "$1" in
   --but-root) skip="./ ./tools/"; shift ;;
-  --but-release) skip="./tools/ ./tools/release/"; shift ;;
+  --but-release) skip="./tools/ ./tools/release/ ./tools/site/ ./deploy/"; shift ;;
   --all) skip=""; shift ;;
 esac
 
