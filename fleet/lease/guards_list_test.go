@@ -116,12 +116,12 @@ var mutants = []mutant{
 		old: "case e.Lost && !a.KeptAfterLoss:", new: "case false:",
 	},
 	{
-		name: "another server is another epoch", file: "loan.go",
+		name: "another server is another epoch", file: "fleet/sim/epoch.go",
 		old: "case !same, known > e.Began,", new: "case known > e.Began,",
 	},
 	{
-		name: "an emptied store that a node remembers is a lost epoch", file: "loan.go",
-		old: "return Epoch{now, known != 0}", new: "return Epoch{now, false}",
+		name: "an emptied store that a node remembers is a lost epoch", file: "fleet/sim/epoch.go",
+		old: "return stint.Epoch{Began: now, Lost: known != 0}", new: "return stint.Epoch{Began: now, Lost: false}",
 	},
 
 	// Windows.
