@@ -26,7 +26,7 @@ var shown = []string{
 	`\{"type":"usage.threshold",.*"subject":"user=ann","plan":"free","threshold":80,"used":4,"of":5,.*\n\n.*"plan":"free","threshold":100,"used":5,"of":5,`,
 	`shop +http://127\.0\.0\.1:\d+ +active `,
 	`\$ stint usage --json user=ann\n\{"usage":\[\{.*"subject":"user=ann","plan":"pro",.*"used":6,"open":true\}\]\}\n`,
-	`\nuse_[0-9a-f]{32},api,api/user,,user=ann,pro,.*,6,true\nuse_[0-9a-f]{32},api,api/user,,user=bob,pro,.*,6,true\nuse_[0-9a-f]{32},api,api/user,,user=eve,free,.*,2,true\n`,
+	`\nuse_[0-9a-f]{32},api,api/user,calls,user=ann,pro,.*,6,true\nuse_[0-9a-f]{32},api,api/user,calls,user=bob,pro,.*,6,true\nuse_[0-9a-f]{32},api,api/user,calls,user=eve,free,.*,2,true\n`,
 	`\$ stint usage --plans\n(?s:.*?)pro +api/user .* 2 +12 so far\nfree +api/user .* 1 +2 so far\n`,
 	`/v1/me/usage\n\{"subject":"user=ann","plan":"free","limits":\[\{.*"requests":5,"used":6,"left":0,`,
 	`\$ stint override --rule api/user --requests 20 --until \d{4}-\d\d-\d\dT00:00:00Z --why "ticket 17" user=ann\noverride: user=ann of api/user: requests 20, until `,
