@@ -460,7 +460,7 @@ func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := run(t, path, Receiver{Name: "queue", File: file}, Receiver{Name: "full", File: file, Thresholds: []int{100}}, Receiver{Name: "web", File: file, Rules: []string{"web/*"}})
 		f.outbox.add(event(1), event(2))
-		time.Sleep(time.Second)
+		time.Sleep(2500 * time.Millisecond) // between two readings of the outbox
 		testkit.Must(t, os.Rename(file, file+".1"))
 		f.outbox.add(event(3))
 		time.Sleep(2 * time.Second)
