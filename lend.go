@@ -68,8 +68,8 @@ func (l *Limit) writeOff(st *State, now Instant) {
 		over = Instant(l.windowEnd(st.T))
 	}
 	st.lending.list = slices.DeleteFunc(st.lending.list, func(o loan) bool {
-		unlisted := o.lent == 0 && o.at.Add(active) <= now // its node does not count as one of those that ask
-		return o.until() <= now || unlisted || over > 0 && (o.at < over || o.lent > 0)
+		// Where nothing is lent, it is listed only while its node counts as one of those that ask.
+		return o.until() <= now || o.lent == 0 && o.at.Add(active) <= now || over > 0 && (o.at < over || o.lent > 0)
 	})
 }
 

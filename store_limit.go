@@ -20,9 +20,12 @@ func (l *StoreLimit) Same(other *Limit) bool { return (*Limit)(l).same(other) }
 // as whole: more than Capacity where there is debt.
 func (l *StoreLimit) Used(st *State, now Instant) int64 { return (*Limit)(l).usedAt(st, now) }
 
-// Window returns the start and end of the window of a fixed_window that counts at now.
+// Window returns the start and end of the window of a fixed_window that counts at now. A state from the
+// future counts as one of the present, also where a debit has left it as it was.
 func (l *StoreLimit) Window(st *State, now Instant) (start, end Instant) {
-	from, to := (*Limit)(l).windowOf(st, int64(now))
+	moved := State{T: st.T, N: st.N, Written: st.Written} // without loans, which present would move
+	(*Limit)(l).present(&moved, now)
+	from, to := (*Limit)(l).windowOf(&moved, int64(now))
 	return Instant(from), Instant(to)
 }
 

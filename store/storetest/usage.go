@@ -59,7 +59,7 @@ func usage(t *testing.T, o Options) {
 		keep, notify := r.IntN(4), pick(r, []uint8{80, 100}, []uint8{1}, []uint8{25, 50, 75, 99}, nil)
 		var text strings.Builder
 		for range 60 {
-			call := h.Next(false) // a clock that leaps moves windows that float, and stores may book their use in another one
+			call := h.Next(o.Backwards)
 			for i := range call.Takes {
 				if !call.Takes[i].Candidate() {
 					call.Takes[i] = meter(call.Takes[i], keep, notify...)
