@@ -234,12 +234,15 @@ func (d *Deliveries) status(ctx context.Context, c rueidis.Client, receiver, sta
 		return s, foreignDelivery("the state of "+receiver, err)
 	}
 	s.Paused, s.Disabled = timeOf(paused), timeOf(disabled)
-	for state, to := range map[notify.State]*int{notify.Waiting: &s.Waiting, notify.Failed: &s.Failed, notify.Delivered: &s.Delivered} {
-		n, err := c.Do(ctx, c.B().Zcard().Key(d.place(state, receiver)).Build()).AsInt64()
+	for _, count := range []struct { // those that deliveries move to first, so that none is counted twice
+		state notify.State
+		to    *int
+	}{{notify.Delivered, &s.Delivered}, {notify.Failed, &s.Failed}, {notify.Waiting, &s.Waiting}} {
+		n, err := c.Do(ctx, c.B().Zcard().Key(d.place(count.state, receiver)).Build()).AsInt64()
 		if err != nil {
 			return s, err
 		}
-		*to = int(n)
+		*count.to = int(n)
 	}
 	return s, nil
 }
