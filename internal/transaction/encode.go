@@ -66,9 +66,14 @@ func (e *Event) texts() []*string {
 
 func appendTexts(b []byte, texts ...*string) []byte {
 	for _, text := range texts {
-		b = append(binary.AppendUvarint(b, uint64(len(*text))), *text...)
+		b = appendText(b, *text)
 	}
 	return b
+}
+
+// appendText appends a text after its length.
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 func appendNumbers(b []byte, numbers ...uint64) []byte {
@@ -100,13 +105,19 @@ func (c *cursor) instant() stint.Instant { return stint.Instant(c.number(uint64(
 // texts reads texts.
 func (c *cursor) texts(into ...*string) {
 	for _, text := range into {
-		n := c.number(uint64(len(c.left)))
-		if n > uint64(len(c.left)) {
-			c.wrong, c.left = true, nil
-			return
-		}
-		*text, c.left = string(c.left[:n]), c.left[n:]
+		*text = c.text()
 	}
+}
+
+// text reads a text after its length.
+func (c *cursor) text() (text string) {
+	n := c.number(uint64(len(c.left)))
+	if n > uint64(len(c.left)) {
+		c.wrong, c.left = true, nil
+		return ""
+	}
+	text, c.left = string(c.left[:n]), c.left[n:]
+	return text
 }
 
 // end returns ErrEncoding after a fault, and if bytes are left.

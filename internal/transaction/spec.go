@@ -54,11 +54,6 @@ func AppendSpec(b []byte, s *stint.Spec) []byte {
 	return b
 }
 
-// appendText appends a text after its length.
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
-}
-
 // Errors of ReadSpec.
 var (
 	errNumbers = errors.New("numbers of a limit are cut or too large")
@@ -80,19 +75,22 @@ func ReadSpec(b []byte) (*stint.Limit, []byte, error) {
 	s.CountDenied, s.Overdraw = flags&flagCountDenied != 0, flags&flagOverdraw != 0
 	s.Reserve, s.StartUsedUp = flags&flagHold != 0, flags&flagStartFull != 0
 	s.CarryDebt = flags&flagCarryDebt != 0
-	r := reader{left: b[3:]}
+	c := cursor{left: b[3:]}
 	var numbers [6]uint64
 	for i := range numbers {
-		n := r.uvarint()
-		if r.cut || i < 3 && n > stint.MaxCost || i >= 3 && n > uint64(stint.MaxFill) {
-			return nil, nil, errNumbers
+		most := uint64(stint.MaxCost)
+		if i >= 3 {
+			most = uint64(stint.MaxFill)
 		}
-		numbers[i] = n
+		numbers[i] = c.number(most)
+	}
+	if c.wrong {
+		return nil, nil, errNumbers
 	}
 	s.Requests, s.Burst, s.Blocks = uint32(numbers[0]), uint32(numbers[1]), int(numbers[2])
 	s.Per, s.MaxWait, s.MinInterval = time.Duration(numbers[3]), time.Duration(numbers[4]), time.Duration(numbers[5])
-	name := r.text()
-	if r.cut || flags > allFlags {
+	name := c.text()
+	if c.wrong || flags > allFlags {
 		return nil, nil, errUnknown
 	}
 	if name != "" {
@@ -102,46 +100,16 @@ func ReadSpec(b []byte) (*stint.Limit, []byte, error) {
 		}
 		s.Zone = zone
 	}
-	if s.Algorithm == stint.Penalty && !r.penalty(&s) {
+	if s.Algorithm == stint.Penalty && !c.penalty(&s) {
 		return nil, nil, errPenalty
 	}
 	s.RoundRate = true // a running store accepted the rate before
 	limit, err := stint.NewLimit(s)
-	return limit, r.left, err
-}
-
-// reader reads numbers and texts.
-type reader struct {
-	left []byte
-	cut  bool // left ended too early
-}
-
-// uvarint reads a number; cut is true if there is none.
-func (r *reader) uvarint() uint64 {
-	n, size := binary.Uvarint(r.left)
-	if size <= 0 {
-		r.cut = true
-		return 0
-	}
-	r.left = r.left[size:]
-	return n
-}
-
-// text reads a text after its length.
-func (r *reader) text() string {
-	length := r.uvarint()
-	if length > uint64(len(r.left)) {
-		r.cut = true
-		return ""
-	}
-	text := string(r.left[:length])
-	r.left = r.left[length:]
-	return text
+	return limit, c.left, err
 }
 
 // penalty reads the further numbers of a penalty. It returns false if they are cut or too large.
-func (r *reader) penalty(s *stint.Spec) bool {
-	decay, jitter := r.uvarint(), r.uvarint()
-	s.Decay, s.Jitter, s.Ladder = time.Duration(decay), uint32(jitter), r.text()
-	return !r.cut && decay <= uint64(stint.MaxPer) && jitter <= stint.MaxCost
+func (c *cursor) penalty(s *stint.Spec) bool {
+	s.Decay, s.Jitter, s.Ladder = time.Duration(c.number(uint64(stint.MaxPer))), uint32(c.number(stint.MaxCost)), c.text()
+	return !c.wrong
 }
