@@ -38,12 +38,7 @@ func (e *Elastic) Low(load func(gauge string) (value float64, fresh bool)) bool 
 // Gauges returns the names of all gauges that the rules of the table read, sorted.
 func (t *Table) Gauges() []string {
 	names := map[string]struct{}{}
-	for _, r := range t.rules {
-		if r.Elastic != nil && r.Elastic.Gauge != "" {
-			names[r.Elastic.Gauge] = struct{}{}
-		}
-	}
-	t.variants(func(_, r *Rule) {
+	t.each(func(r *Rule) {
 		if r.Elastic != nil && r.Elastic.Gauge != "" {
 			names[r.Elastic.Gauge] = struct{}{}
 		}

@@ -153,6 +153,14 @@ func (t *Table) variants(f func(of, r *Rule)) {
 	}
 }
 
+// each calls f with the rules in Table.Rules, and after them with those of variants.
+func (t *Table) each(f func(r *Rule)) {
+	for _, r := range t.rules {
+		f(r)
+	}
+	t.variants(func(_, r *Rule) { f(r) })
+}
+
 // adopt gives the rules of plans the keys of the rule at their place.
 func (t *Table) adopt() {
 	t.variants(func(of, r *Rule) {

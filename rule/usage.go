@@ -9,11 +9,12 @@ import (
 
 	"stint"
 	"stint/internal/text"
+	"stint/internal/transaction"
 )
 
 // MaxUsage is the most periods that `usage` keeps, and MaxNotify the most thresholds of `notify`.
 const (
-	MaxUsage  = 400
+	MaxUsage  = transaction.MaxUsage
 	MaxNotify = 16
 )
 
@@ -45,12 +46,7 @@ func (u *Usage) percentages() (all []string) {
 // Metered returns the rules with usage or notify, and after them those of plans that have it. All rules
 // of one place have one domain and name. They need a store that keeps histories: in memory, or Redis.
 func (t *Table) Metered() (all []*Rule) {
-	for _, r := range t.rules {
-		if r.Usage != nil {
-			all = append(all, r)
-		}
-	}
-	t.variants(func(_, r *Rule) {
+	t.each(func(r *Rule) {
 		if r.Usage != nil {
 			all = append(all, r)
 		}
