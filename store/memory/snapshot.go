@@ -253,8 +253,7 @@ func (e *encoder) state(c *cellCopy) {
 		return
 	}
 	e.long, _ = c.state.AppendBinary(e.long[:0]) // the error is always nil
-	e.block = binary.AppendUvarint(e.block, uint64(len(e.long)))
-	e.block = append(e.block, e.long...)
+	e.text(e.long)
 	e.done()
 }
 
@@ -282,9 +281,19 @@ func (e *encoder) begin(kind byte, fp uint64, limit *stint.Limit, st *stint.Stat
 	return true
 }
 
-// done counts a state, and ends the block if it is long enough.
+// text writes a text after its length.
+func (e *encoder) text(b []byte) {
+	e.block = append(binary.AppendUvarint(e.block, uint64(len(b))), b...)
+}
+
+// done counts a state, and ends its record.
 func (e *encoder) done() {
 	e.states++
+	e.endRecord()
+}
+
+// endRecord ends the block if it is long enough.
+func (e *encoder) endRecord() {
 	if len(e.block) >= blockSize {
 		e.flush()
 	}

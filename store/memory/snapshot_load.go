@@ -236,6 +236,15 @@ func (d *decoder) cut(n int) []byte {
 	return b
 }
 
+// text returns the next text, which follows its length; false if it is cut.
+func (d *decoder) text() ([]byte, bool) {
+	length, ok := d.uvarint()
+	if !ok || length > uint64(len(d.left)) {
+		return nil, false
+	}
+	return d.cut(int(length)), true
+}
+
 func (d *decoder) uvarint() (uint64, bool) {
 	v, n := binary.Uvarint(d.left)
 	if n <= 0 {

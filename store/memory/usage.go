@@ -181,22 +181,16 @@ func (e *encoder) usage(m *meterCopy) {
 	e.block = binary.LittleEndian.AppendUint64(append(e.block, recordUsage), m.fp)
 	e.block = binary.AppendUvarint(e.block, uint64(m.expiry))
 	e.long, _ = m.AppendBinary(e.long[:0]) // the error is always nil
-	e.append(e.long)
+	e.text(e.long)
+	e.endRecord()
 }
 
 // event writes the record of an event.
 func (e *encoder) event(o *transaction.Event) {
 	e.block = append(e.block, recordEvent)
 	e.long, _ = o.AppendBinary(e.long[:0]) // the error is always nil
-	e.append(e.long)
-}
-
-// append appends bytes after their length, and ends the block if it is long enough.
-func (e *encoder) append(b []byte) {
-	e.block = append(binary.AppendUvarint(e.block, uint64(len(b))), b...)
-	if len(e.block) >= blockSize {
-		e.flush()
-	}
+	e.text(e.long)
+	e.endRecord()
 }
 
 // usage reads a history and adds it to the store.
@@ -207,7 +201,7 @@ func (d *decoder) usage() error {
 	fp, m := d.readUint64(), new(meter)
 	expiry, ok := d.uvarint()
 	text, also := d.text()
-	if !ok || !also || expiry > uint64(stint.MaxInstant) || m.UnmarshalBinary([]byte(text)) != nil {
+	if !ok || !also || expiry > uint64(stint.MaxInstant) || m.UnmarshalBinary(text) != nil {
 		return damaged("a history that is cut")
 	}
 	if m.expiry = stint.Instant(expiry); m.expiry <= d.now {
@@ -229,18 +223,9 @@ func (d *decoder) usage() error {
 // event reads an event and adds it to the outbox.
 func (d *decoder) event() error {
 	var e transaction.Event
-	if text, ok := d.text(); !ok || e.UnmarshalBinary([]byte(text)) != nil {
+	if text, ok := d.text(); !ok || e.UnmarshalBinary(text) != nil {
 		return damaged("an event that is cut")
 	}
 	d.store.outbox.Add(e)
 	return nil
-}
-
-// text reads a text after its length.
-func (d *decoder) text() (string, bool) {
-	length, ok := d.uvarint()
-	if !ok || length > uint64(len(d.left)) {
-		return "", false
-	}
-	return string(d.cut(int(length))), true
 }
