@@ -87,29 +87,28 @@ func (r *Records) identify(text string, now time.Time) (subject, plan string, er
 	if err != nil || k == nil {
 		return "", "", err
 	}
-	key, value, _ := strings.Cut(k.Subject, "=")
-	known, err := r.file.Lookup(key, value)
-	if err != nil {
+	if plan, err = r.planAt(k.Subject, now); err != nil {
 		return "", "", err
-	}
-	if known.Subject != nil {
-		plan = known.Subject.PlanAt(now)
 	}
 	return k.Subject, plan, nil
 }
 
 // Plan returns the plan of a subject such as user=42; "" for none, and if it cannot be read.
 func (r *Records) Plan(subject string) string {
-	key, value, _ := strings.Cut(subject, "=")
-	k, err := r.file.Lookup(key, value)
+	plan, err := r.planAt(subject, time.Now())
 	if err != nil {
 		r.failed(err)
-		return ""
 	}
-	if k.Subject == nil {
-		return ""
+	return plan
+}
+
+func (r *Records) planAt(subject string, now time.Time) (string, error) {
+	key, value, _ := strings.Cut(subject, "=")
+	k, err := r.file.Lookup(key, value)
+	if err != nil || k.Subject == nil {
+		return "", err
 	}
-	return k.Subject.PlanAt(time.Now())
+	return k.Subject.PlanAt(now), nil
 }
 
 // Overrides returns how many subjects and patterns have an override of each rule, by its name. It
