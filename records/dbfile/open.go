@@ -125,7 +125,7 @@ func open(path string, buckets [][]byte) (*bolt.DB, error) {
 
 // prepare checks that the file is a file of records; it initializes a new file.
 func prepare(db *bolt.DB, path string, buckets [][]byte) error {
-	var fresh bool
+	var fresh, lacking bool
 	err := db.View(func(tx *bolt.Tx) error {
 		if err := whole(tx, path); err != nil {
 			return err
@@ -134,13 +134,17 @@ func prepare(db *bolt.DB, path string, buckets [][]byte) error {
 			fresh = true
 			return nil
 		}
-		return Check(tx, nil)
-	})
-	if err != nil || !fresh {
-		if err == nil {
-			err = complete(db, buckets)
+		lacking = slices.ContainsFunc(later, func(name string) bool { return tx.Bucket([]byte(name)) == nil })
+		if lacking {
+			return Check(tx, nil) // before anything is written: it may be the database of another program
 		}
+		return Check(tx, buckets)
+	})
+	switch {
+	case err != nil || !fresh && !lacking:
 		return err
+	case lacking:
+		return db.Update(func(tx *bolt.Tx) error { return complete(tx, buckets) })
 	}
 	if err := db.Update(func(tx *bolt.Tx) error { return Initialize(tx, buckets) }); err != nil {
 		return Writing(err)
@@ -152,28 +156,13 @@ func prepare(db *bolt.DB, path string, buckets [][]byte) error {
 var later = []string{"kind plan"}
 
 // complete makes the buckets that the file lacks since an earlier version wrote it, and checks the others.
-func complete(db *bolt.DB, buckets [][]byte) error {
-	lacks := func(tx *bolt.Tx) bool {
-		return slices.ContainsFunc(later, func(name string) bool { return tx.Bucket([]byte(name)) == nil })
-	}
-	missing := false
-	err := db.View(func(tx *bolt.Tx) error {
-		if missing = lacks(tx); missing {
-			return nil
+func complete(tx *bolt.Tx, buckets [][]byte) error {
+	for _, name := range later {
+		if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
+			return Writing(err)
 		}
-		return Check(tx, buckets)
-	})
-	if err != nil || !missing {
-		return err
 	}
-	return db.Update(func(tx *bolt.Tx) error {
-		for _, name := range later {
-			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
-				return Writing(err)
-			}
-		}
-		return Check(tx, buckets)
-	})
+	return Check(tx, buckets)
 }
 
 // Whole checks that the file at path has its full length. bbolt panics when it opens a file for writing

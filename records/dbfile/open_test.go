@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	bolt "go.etcd.io/bbolt"
+
 	"stint/internal/testkit"
 )
 
@@ -34,5 +36,25 @@ func TestOpenNew(t *testing.T) {
 	testkit.Must(t, os.Truncate(path, 0))
 	if _, err := Open(path, [][]byte{About}); err == nil {
 		t.Error("an emptied file is taken for a new one")
+	}
+}
+
+// A file that an earlier version wrote gets the parts that it lacks, and keeps what it has.
+func TestOpenEarlier(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records.db")
+	db, err := Open(path, [][]byte{About})
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx *bolt.Tx) error { return tx.Bucket(About).Put([]byte("kept"), []byte("yes")) }))
+	testkit.Must(t, db.Close())
+	for range 2 {
+		db, err := Open(path, [][]byte{About, []byte(later[0])})
+		testkit.Must(t, err)
+		testkit.Must(t, db.View(func(tx *bolt.Tx) error {
+			if tx.Bucket([]byte(later[0])) == nil || string(tx.Bucket(About).Get([]byte("kept"))) != "yes" {
+				t.Error("the file lacks a part")
+			}
+			return nil
+		}))
+		testkit.Must(t, db.Close())
 	}
 }
