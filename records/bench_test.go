@@ -1,7 +1,6 @@
 package records
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -31,19 +30,6 @@ func fillFile(b *testing.B, path string, n int, record func(i int) Record) {
 	}
 }
 
-// address returns address number i: half of them are IPv4.
-func address(i int) netip.Addr {
-	scattered := uint64(i) * 0x9E3779B97F4A7C15
-	if i%2 == 0 {
-		var a [4]byte
-		binary.BigEndian.PutUint32(a[:], uint32(scattered>>32)&0x1fffffff|0x40000000)
-		return netip.AddrFrom4(a)
-	}
-	a := [16]byte{0x20, 0x01}
-	binary.BigEndian.PutUint64(a[2:], scattered)
-	return netip.AddrFrom16(a)
-}
-
 // BenchmarkMillionBans reports the cost of a million banned addresses and networks: ns/op of looking
 // up one of them or another address (best-ns/op in the best 10,000 look-ups, without other load),
 // open-s for opening the file, B/ban for the heap. A look-up takes about as long as 1.3 reads of one
@@ -55,9 +41,9 @@ func BenchmarkMillionBans(b *testing.B) {
 	const n = 1_000_000
 	path := filepath.Join(b.TempDir(), "records.db")
 	fillFile(b, path, n, func(i int) Record {
-		network := netip.PrefixFrom(address(i), address(i).BitLen())
+		network := netip.PrefixFrom(testkit.ScatteredAddress(i), testkit.ScatteredAddress(i).BitLen())
 		if i%10 == 0 {
-			network = netip.PrefixFrom(address(i), 24).Masked()
+			network = netip.PrefixFrom(testkit.ScatteredAddress(i), 24).Masked()
 		}
 		return Ban{Network: network, Until: start.Add(time.Duration(1+i%1000) * time.Hour)}
 	})
@@ -67,8 +53,8 @@ func BenchmarkMillionBans(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	addrs := map[string][]netip.Addr{}
 	for range 1 << 16 {
-		addrs["banned"] = append(addrs["banned"], address(r.IntN(n)))
-		addrs["other"] = append(addrs["other"], address(n+r.IntN(n)))
+		addrs["banned"] = append(addrs["banned"], testkit.ScatteredAddress(r.IntN(n)))
+		addrs["other"] = append(addrs["other"], testkit.ScatteredAddress(n+r.IntN(n)))
 	}
 	for _, which := range []string{"banned", "other"} {
 		b.Run(which, func(b *testing.B) {

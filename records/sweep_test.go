@@ -73,7 +73,7 @@ func TestSweepKeepsUp(t *testing.T) {
 		now := start.Add(time.Duration(n) * endedFor / 2)
 		var c Change
 		for i := range each {
-			c.Edits = append(c.Edits, Edit{Put: Ban{Network: netip.PrefixFrom(address(n*each+i), address(n*each+i).BitLen()), Until: now.Add(time.Hour)}})
+			c.Edits = append(c.Edits, Edit{Put: Ban{Network: netip.PrefixFrom(testkit.ScatteredAddress(n*each+i), testkit.ScatteredAddress(n*each+i).BitLen()), Until: now.Add(time.Hour)}})
 		}
 		apply(t, f, c, now)
 		if n > 30 {
@@ -92,7 +92,7 @@ func TestSweepIsBounded(t *testing.T) {
 	f := openNew(t)
 	var c Change
 	for i := range 1000 {
-		c.Edits = append(c.Edits, Edit{Put: Ban{Network: netip.PrefixFrom(address(2*i), 32), Until: start.Add(time.Hour)}})
+		c.Edits = append(c.Edits, Edit{Put: Ban{Network: netip.PrefixFrom(testkit.ScatteredAddress(2*i), 32), Until: start.Add(time.Hour)}})
 	}
 	apply(t, f, c, start)
 	late := start.Add(2 * endedFor)

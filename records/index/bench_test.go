@@ -1,12 +1,13 @@
 package index
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
+
+	"stint/internal/testkit"
 )
 
 // BenchmarkEnd reports the cost of looking up one of a million addresses and networks, and, as the floor
@@ -15,24 +16,13 @@ import (
 //	go test ./records/index -run '^$' -bench End
 func BenchmarkEnd(b *testing.B) {
 	const n = 1_000_000
-	addr := func(i int) netip.Addr {
-		scattered := uint64(i) * 0x9E3779B97F4A7C15
-		if i%2 == 0 {
-			var a [4]byte
-			binary.BigEndian.PutUint32(a[:], uint32(scattered>>32))
-			return netip.AddrFrom4(a)
-		}
-		a := [16]byte{0x20, 0x01}
-		binary.BigEndian.PutUint64(a[2:], scattered)
-		return netip.AddrFrom16(a)
-	}
 	table := NewTable(func(yield func(netip.Prefix, int64) bool) {
 		for i := range n {
-			bits := addr(i).BitLen()
+			bits := testkit.ScatteredAddress(i).BitLen()
 			if i%10 == 0 {
 				bits = 24
 			}
-			if !yield(netip.PrefixFrom(addr(i), bits).Masked(), 7) {
+			if !yield(netip.PrefixFrom(testkit.ScatteredAddress(i), bits).Masked(), 7) {
 				return
 			}
 		}
@@ -40,7 +30,7 @@ func BenchmarkEnd(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var banned, other []netip.Addr
 	for range 1 << 16 {
-		banned, other = append(banned, addr(r.IntN(n))), append(other, addr(n+r.IntN(n)))
+		banned, other = append(banned, testkit.ScatteredAddress(r.IntN(n))), append(other, testkit.ScatteredAddress(n+r.IntN(n)))
 	}
 	floor := make([]uint64, 25*n/8)
 	for i := range floor {

@@ -2,7 +2,6 @@ package inforce_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -142,19 +141,6 @@ func TestRace(t *testing.T) {
 	group.Wait()
 }
 
-// address returns IPv4 or IPv6 address number i.
-func address(i int) netip.Addr {
-	scattered := uint64(i) * 0x9E3779B97F4A7C15
-	if i%2 == 0 {
-		var a [4]byte
-		binary.BigEndian.PutUint32(a[:], uint32(scattered>>32)&0x1fffffff|0x40000000)
-		return netip.AddrFrom4(a)
-	}
-	a := [16]byte{0x20, 0x01}
-	binary.BigEndian.PutUint64(a[2:], scattered)
-	return netip.AddrFrom16(a)
-}
-
 // caller is an HTTP request of which only the address counts.
 type caller struct{ addr netip.Addr }
 
@@ -175,9 +161,9 @@ func BenchmarkMillionBans(b *testing.B) {
 	for from := 0; from < n; from += 50_000 {
 		all := make([]records.Record, 0, 100_000)
 		for i := from; i < from+50_000; i++ {
-			network := netip.PrefixFrom(address(i), address(i).BitLen())
+			network := netip.PrefixFrom(testkit.ScatteredAddress(i), testkit.ScatteredAddress(i).BitLen())
 			if i%10 == 0 {
-				network = netip.PrefixFrom(address(i), 24).Masked()
+				network = netip.PrefixFrom(testkit.ScatteredAddress(i), 24).Masked()
 			}
 			all = append(all, records.Ban{Network: network}, records.Ban{Subject: fmt.Sprint("user=bad", i)})
 		}
@@ -194,12 +180,12 @@ func BenchmarkMillionBans(b *testing.B) {
 		addr    func() netip.Addr
 		want    limiter.Reason
 	}{
-		{"no records", plain, "user", func() string { return "good" }, func() netip.Addr { return address(n + r.IntN(n)) }, ""},
-		{"a key that no record has", recorded, "client", func() string { return "good" }, func() netip.Addr { return address(n + r.IntN(n)) }, ""},
-		{"nobody of interest", recorded, "user", func() string { return fmt.Sprint("good", r.IntN(1000)) }, func() netip.Addr { return address(n + r.IntN(n)) }, ""},
-		{"a banned address", recorded, "client", func() string { return "good" }, func() netip.Addr { return address(r.IntN(n)) }, limiter.ReasonBanned},
-		{"a banned subject", recorded, "user", func() string { return fmt.Sprint("bad", r.IntN(1000)) }, func() netip.Addr { return address(n + r.IntN(n)) }, limiter.ReasonBanned},
-		{"any of the banned subjects", recorded, "user", func() string { return fmt.Sprint("bad", r.IntN(n)) }, func() netip.Addr { return address(n + r.IntN(n)) }, limiter.ReasonBanned},
+		{"no records", plain, "user", func() string { return "good" }, func() netip.Addr { return testkit.ScatteredAddress(n + r.IntN(n)) }, ""},
+		{"a key that no record has", recorded, "client", func() string { return "good" }, func() netip.Addr { return testkit.ScatteredAddress(n + r.IntN(n)) }, ""},
+		{"nobody of interest", recorded, "user", func() string { return fmt.Sprint("good", r.IntN(1000)) }, func() netip.Addr { return testkit.ScatteredAddress(n + r.IntN(n)) }, ""},
+		{"a banned address", recorded, "client", func() string { return "good" }, func() netip.Addr { return testkit.ScatteredAddress(r.IntN(n)) }, limiter.ReasonBanned},
+		{"a banned subject", recorded, "user", func() string { return fmt.Sprint("bad", r.IntN(1000)) }, func() netip.Addr { return testkit.ScatteredAddress(n + r.IntN(n)) }, limiter.ReasonBanned},
+		{"any of the banned subjects", recorded, "user", func() string { return fmt.Sprint("bad", r.IntN(n)) }, func() netip.Addr { return testkit.ScatteredAddress(n + r.IntN(n)) }, limiter.ReasonBanned},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			const round = 2000
