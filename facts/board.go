@@ -147,9 +147,7 @@ func newBoard(table *rule.Table, before *board, retired map[ruleName]*ruleFacts,
 
 // of returns the facts of a rule; nil if the table has no such rule.
 func (b *board) of(r *rule.Rule) *ruleFacts {
-	if r.Base != nil {
-		r = r.Original()
-	}
+	r = r.Original()
 	if i := r.Index; i >= 0 {
 		if i < len(b.rules) && b.rules[i] == r {
 			return b.byIndex[i]

@@ -257,20 +257,22 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
+// minutes lets n minutes pass, with one request in each.
+func (w *world) minutes(n int) {
+	for range n {
+		w.ask(1, "user", "42")
+		w.now = w.now.Add(time.Minute)
+		w.facts.Flush()
+	}
+}
+
 // After the clock was set back the history goes on, and drops what is in the future.
 func TestHistoryClockBack(t *testing.T) {
 	w := newWorld(t, threeRules, Options{})
-	minute := func(n int) {
-		for range n {
-			w.ask(1, "user", "42")
-			w.now = w.now.Add(time.Minute)
-			w.facts.Flush()
-		}
-	}
-	minute(5)
+	w.minutes(5)
 	w.now = w.now.Add(-24 * time.Hour)
 	w.facts.Flush()
-	minute(5)
+	w.minutes(5)
 	points := w.facts.History(Of{}, Minute).Points
 	if len(points) < 4 || points[len(points)-1].At.After(w.now) {
 		t.Errorf("%v at %v", points, w.now)
@@ -280,18 +282,11 @@ func TestHistoryClockBack(t *testing.T) {
 // A clock that ran ahead for a while, within one piece of the stored history, costs only what was counted meanwhile.
 func TestHistoryClockAhead(t *testing.T) {
 	w := newWorld(t, threeRules, Options{})
-	minute := func(n int) {
-		for range n {
-			w.ask(1, "user", "42")
-			w.now = w.now.Add(time.Minute)
-			w.facts.Flush()
-		}
-	}
-	minute(5)
+	w.minutes(5)
 	w.now = w.now.Add(35 * time.Minute)
-	minute(2)
+	w.minutes(2)
 	w.now = w.now.Add(-37 * time.Minute)
-	minute(20)
+	w.minutes(20)
 	for _, step := range []time.Duration{Minute, TenMinutes} {
 		sum := uint64(0)
 		for _, p := range w.facts.History(Of{}, step).Points {
