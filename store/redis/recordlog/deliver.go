@@ -234,15 +234,18 @@ func (d *Deliveries) status(ctx context.Context, c rueidis.Client, receiver, sta
 		return s, foreignDelivery("the state of "+receiver, err)
 	}
 	s.Paused, s.Disabled = timeOf(paused), timeOf(disabled)
-	for _, count := range []struct { // those that deliveries move to first, so that none is counted twice
-		state notify.State
-		to    *int
-	}{{notify.Delivered, &s.Delivered}, {notify.Failed, &s.Failed}, {notify.Waiting, &s.Waiting}} {
-		n, err := c.Do(ctx, c.B().Zcard().Key(d.place(count.state, receiver)).Build()).AsInt64()
+	var commands rueidis.Commands
+	// In this order, so that a delivery that moves meanwhile is not counted twice.
+	for _, state := range []notify.State{notify.Delivered, notify.Failed, notify.Waiting} {
+		commands = append(commands, c.B().Zcard().Key(d.place(state, receiver)).Build())
+	}
+	counts := []*int{&s.Delivered, &s.Failed, &s.Waiting}
+	for i, answer := range c.DoMulti(ctx, commands...) {
+		n, err := answer.AsInt64()
 		if err != nil {
 			return s, err
 		}
-		*count.to = int(n)
+		*counts[i] = int(n)
 	}
 	return s, nil
 }
@@ -257,11 +260,15 @@ func (d *Deliveries) newest(ctx context.Context, c rueidis.Client, state notify.
 	for i, score := range scores {
 		fields[i] = receiver + "/" + score.Member
 	}
-	events, err := c.Do(ctx, c.B().Hmget().Key(d.prefix+"events").Field(fields...).Build()).ToArray()
+	both := c.DoMulti(ctx,
+		c.B().Hmget().Key(d.prefix+"events").Field(fields...).Build(),
+		c.B().Hmget().Key(d.prefix+"results").Field(fields...).Build(),
+	)
+	events, err := both[0].ToArray()
 	if err != nil {
 		return nil, err
 	}
-	results, err := c.Do(ctx, c.B().Hmget().Key(d.prefix+"results").Field(fields...).Build()).ToArray()
+	results, err := both[1].ToArray()
 	if err != nil {
 		return nil, err
 	}
