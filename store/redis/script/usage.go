@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -81,7 +82,7 @@ func ReadUsage(fields map[string]string) (u transaction.Usage, err error) {
 		}
 		u.History = append(u.History, p)
 	}
-	slices.SortFunc(u.History, func(a, b transaction.Period) int { return int(a.End - b.End) })
+	slices.SortFunc(u.History, func(a, b transaction.Period) int { return cmp.Compare(a.End, b.End) })
 	current, ok := readPeriod(fields["cur"])
 	if !ok {
 		return u, ErrUsage

@@ -112,12 +112,17 @@ local function charged(p)
   return 0
 end
 
+-- period_text returns the current period as it is written.
+local function period_text(m)
+  return int(m.start) .. ' ' .. int(m.stop) .. ' ' .. int(m.used) .. ' ' .. m.fired
+end
+
 -- keep_index notes when the history expires, and forgets some that have.
 local function keep_index(m, expires, now)
   call('ZADD', m.index, int(expires), m.key)
   local gone = call('ZRANGE', m.index, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, 16)
-  for _, key in ipairs(gone) do
-    call('ZREM', m.index, key)
+  if #gone > 0 then
+    call('ZREM', m.index, unpack(gone))
   end
 end
 
@@ -133,7 +138,7 @@ function metering.after(p, now, spare)
       return false
     end
     m.used = m.used - min(m.used, p.cost)
-    call('HSET', m.key, 'cur', int(m.start) .. ' ' .. int(m.stop) .. ' ' .. int(m.used) .. ' ' .. m.fired)
+    call('HSET', m.key, 'cur', period_text(m))
     return true
   end
   local units = charged(p)
@@ -152,11 +157,10 @@ function metering.after(p, now, spare)
     span = span + DAYS
   end
   local expires = min(stop + m.keep * span, END)
-  local text = int(start) .. ' ' .. int(stop) .. ' ' .. int(m.used) .. ' ' .. m.fired
   if m.known ~= m.names then
-    call('HSET', m.key, 'cur', text, 'of', m.names)
+    call('HSET', m.key, 'cur', period_text(m), 'of', m.names)
   else
-    call('HSET', m.key, 'cur', text)
+    call('HSET', m.key, 'cur', period_text(m))
   end
   call('PEXPIRE', m.key, int(spare + ceildiv(max(0, expires - now), 1000)))
   if another then
