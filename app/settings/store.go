@@ -158,8 +158,8 @@ func checkStore(s string) error {
 }
 
 func checkNamespace(s string) error {
-	if problem, ok := errors.AsType[*redis.ConfigError](redis.CheckNamespace(s)); ok {
-		return config.Fault(problem.Problem, problem.Hint)
+	if problem, hint := text.CheckNamespace(s); problem != "" {
+		return config.Fault(problem, hint)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"net/url"
 	"strings"
+
+	texts "stint/internal/text"
 )
 
 // store makes one URL from the variables for Redis, or for memcached. If none is set, counts stay in memory, because
@@ -81,22 +83,22 @@ func (r *envoyReader) memcached() {
 	r.set("store", u.String(), "MEMCACHE_HOST_PORT")
 }
 
-// A namespace has at most maxNamespace bytes. With a hash, shortened bytes remain for the name.
-const maxNamespace, shortened = 64, 48
+// shortened is how many bytes remain for the name in a namespace with a hash.
+const shortened = 48
 
 // namespace returns a namespace for any prefix of keys: the prefix itself if it is a valid
 // namespace, else its valid characters and a part of its SHA-256, so that different prefixes stay
 // different.
 func namespace(prefix string) string {
+	if problem, _ := texts.CheckNamespace(prefix); problem == "" {
+		return prefix
+	}
 	plain := strings.Map(func(c rune) rune {
 		if c < 0x80 && strings.ContainsRune("._-", c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
 			return c
 		}
 		return '-'
 	}, prefix)
-	if plain == prefix && len(prefix) <= maxNamespace {
-		return prefix
-	}
 	sum := sha256.Sum256([]byte(prefix))
 	return plain[:min(len(plain), shortened)] + "." + hex.EncodeToString(sum[:6])
 }

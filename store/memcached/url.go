@@ -11,14 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"stint/internal/text"
 	"stint/store/memcached/meta"
 )
 
 // serverPort is the port of a URL that names none.
 const serverPort = "11211"
-
-// maxNamespace is the longest namespace, in bytes.
-const maxNamespace = 64
 
 // ConfigError is an error about a URL or Options. It contains no password.
 type ConfigError struct {
@@ -113,16 +111,8 @@ func Open(url string, options Options) (*Store, error) {
 
 // CheckNamespace returns an error if name is not allowed as a namespace.
 func CheckNamespace(name string) error {
-	if name == "" || len(name) > maxNamespace {
-		return &ConfigError{
-			Problem: fmt.Sprintf("a namespace of %d characters", len(name)),
-			Hint:    fmt.Sprintf("choose 1 to %d letters, digits, dots, dashes and underscores", maxNamespace),
-		}
-	}
-	for _, r := range name {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r) {
-			return &ConfigError{Problem: fmt.Sprintf("%q in the namespace %q", r, name), Hint: "use letters, digits, dots, dashes and underscores"}
-		}
+	if problem, hint := text.CheckNamespace(name); problem != "" {
+		return &ConfigError{Problem: problem, Hint: hint}
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/internal/text"
 	"stint/internal/transaction"
 	"stint/store/redis/connect"
 	"stint/store/redis/script"
@@ -21,9 +21,6 @@ import (
 
 // DefaultNamespace is the namespace if Options set none.
 const DefaultNamespace = "stint"
-
-// maxNamespace is the longest namespace, in bytes.
-const maxNamespace = 64
 
 // ConfigError is an error about a URL or Options.
 type ConfigError = connect.URLError
@@ -201,18 +198,8 @@ func Open(url string, options Options) (*Store, error) {
 
 // CheckNamespace returns an error if name is not allowed as a namespace.
 func CheckNamespace(name string) error {
-	if name == "" || len(name) > maxNamespace {
-		return &ConfigError{
-			Problem: fmt.Sprintf("namespace of %d characters", len(name)),
-			Hint:    fmt.Sprintf("give it 1 to %d letters, digits, dots, dashes and underscores", maxNamespace),
-		}
-	}
-	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	if rest := strings.Trim(name, allowed); rest != "" {
-		return &ConfigError{
-			Problem: fmt.Sprintf("namespace %q has a character that is not allowed", name),
-			Hint:    "use letters, digits, dots, dashes and underscores",
-		}
+	if problem, hint := text.CheckNamespace(name); problem != "" {
+		return &ConfigError{Problem: problem, Hint: hint}
 	}
 	return nil
 }
