@@ -243,30 +243,14 @@ func (s *Store) group(name string, k *queue) []*waiter {
 	return group
 }
 
-// answerTimeout is how long a group may take if no caller has a deadline.
-const answerTimeout = 10 * time.Second
-
-// deadline returns the latest deadline of a group's callers.
-func deadline(group []*waiter) time.Time {
-	last := time.Time{}
-	for _, w := range group {
-		if w.until.IsZero() {
-			return time.Now().Add(answerTimeout)
-		}
-		if w.until.After(last) {
-			last = w.until
-		}
-	}
-	return last
-}
-
 // errConflict means that others have written the item meanwhile.
 var errConflict = errors.New("memcached: others write the key all the time")
 
 // decideGroup decides calls on one state, again and again until nobody else wrote it between. It
 // returns the item as it wrote it; nil if it must be read again.
 func (s *Store) decideGroup(name string, group []*waiter, known *item) *item {
-	ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
+	until := transaction.LatestDeadline(len(group), func(i int) time.Time { return group[i].until })
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	for tries := 0; ; tries++ {
 		next, err := s.decideOnce(ctx, name, group, known)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"stint/internal/transaction"
 	"stint/store/redis/connect"
 	"stint/store/redis/script"
 )
@@ -35,9 +36,6 @@ const (
 	// renewInterval is how often a group on each connection sets the TTL of all keys that it
 	// writes. So a key whose TTL somebody removed gets one again, and most writes cost less.
 	renewInterval = 5 * time.Millisecond
-
-	// answerTimeout is how long a group waits for its answer if no caller has a deadline.
-	answerTimeout = 10 * time.Second
 )
 
 // committer sends batches to one server, or to one partition of a Cluster, in groups. A batch
@@ -301,7 +299,8 @@ func (c *committer) finish(f roundTrip, err error) {
 // loop sends a group, and then the next ones as long as callers wait.
 func (c *committer) loop(f roundTrip, group []*waiter) {
 	for len(group) > 0 {
-		ctx, cancel := context.WithDeadline(context.Background(), deadline(group))
+		until := transaction.LatestDeadline(len(group), func(i int) time.Time { return group[i].until })
+		ctx, cancel := context.WithDeadline(context.Background(), until)
 		err := f.send(ctx, group)
 		cancel()
 		back := group
@@ -370,20 +369,6 @@ func (c *committer) groupLocked() []*waiter {
 	clear(c.waiting[len(rest):])
 	c.waiting = rest
 	return group
-}
-
-// deadline returns the latest deadline of a group's callers.
-func deadline(group []*waiter) time.Time {
-	last := time.Time{}
-	for _, p := range group {
-		if p.until.IsZero() {
-			return time.Now().Add(answerTimeout)
-		}
-		if p.until.After(last) {
-			last = p.until
-		}
-	}
-	return last
 }
 
 // send sends a group as one script call and gives each waiter its answer, or the error.
