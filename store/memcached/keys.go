@@ -3,6 +3,7 @@ package memcached
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"hash/maphash"
 	"strconv"
 
 	"stint"
@@ -42,10 +43,6 @@ func (s *Store) counterName(q *query, size, number int64) string {
 }
 
 // place returns a number for the connection of a key: the same for all its counters.
-func place[K ~string](key K) uint64 {
-	h := uint64(0xcbf29ce484222325)
-	for i := range len(key) {
-		h = (h ^ uint64(key[i])) * 0x100000001b3
-	}
-	return h ^ h>>32
-}
+func place[K ~string](key K) uint64 { return maphash.String(seed, string(key)) }
+
+var seed = maphash.MakeSeed()
