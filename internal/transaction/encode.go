@@ -40,13 +40,9 @@ func (u *Usage) UnmarshalBinary(b []byte) error {
 	return c.end()
 }
 
-func (u *Usage) texts() []*string {
-	return []*string{&u.Domain, &u.Rule, &u.Limit, &u.Subject, &u.Plan}
-}
-
 // AppendBinary appends the bytes of the event. The error is always nil.
 func (e *Event) AppendBinary(b []byte) ([]byte, error) {
-	b = appendTexts(b, e.texts()...)
+	b = appendTexts(appendText(b, e.ID), e.texts()...)
 	return appendNumbers(b, uint64(e.Threshold), e.Used, e.Of, uint64(e.Start), uint64(e.End), uint64(e.At)), nil
 }
 
@@ -54,14 +50,11 @@ func (e *Event) AppendBinary(b []byte) ([]byte, error) {
 func (e *Event) UnmarshalBinary(b []byte) error {
 	*e = Event{}
 	c := cursor{left: b}
+	e.ID = c.text()
 	c.texts(e.texts()...)
 	e.Threshold, e.Used, e.Of = uint8(c.number(100)), c.number(1<<64-1), c.number(1<<64-1)
 	e.Start, e.End, e.At = c.instant(), c.instant(), c.instant()
 	return c.end()
-}
-
-func (e *Event) texts() []*string {
-	return []*string{&e.ID, &e.Domain, &e.Rule, &e.Limit, &e.Subject, &e.Plan}
 }
 
 func appendTexts(b []byte, texts ...*string) []byte {

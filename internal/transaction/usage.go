@@ -164,27 +164,46 @@ func (h History) At(limit *stint.Limit, keep int, now stint.Instant) []Period {
 	return append(all, current)
 }
 
-// Usage is the history of a key with its names.
-type Usage struct {
+// Names say whose history or event it is.
+type Names struct {
 	Domain, Rule, Limit string
 	Subject, Plan       string
-	History             History
 }
 
-// UsageOf returns a take's names.
-func UsageOf(t *stint.Take) Usage {
-	m := t.Handling.Meter
-	u := Usage{Limit: m.Limit, Subject: m.Subject, Plan: m.Plan}
-	if terms := t.Terms(); terms != nil {
-		u.Domain, u.Rule = terms.Domain, terms.Rule
-	}
-	return u
+// Usage is the history of a key with its names.
+type Usage struct {
+	Names
+	History History
 }
+
+// NamesOf returns a take's names.
+func NamesOf(t *stint.Take) Names {
+	m := t.Handling.Meter
+	n := Names{Limit: m.Limit, Subject: m.Subject, Plan: m.Plan}
+	if terms := t.Terms(); terms != nil {
+		n.Domain, n.Rule = terms.Domain, terms.Rule
+	}
+	return n
+}
+
+// UsageOf returns a take's names with an empty history.
+func UsageOf(t *stint.Take) Usage { return Usage{Names: NamesOf(t)} }
 
 // Named reports whether the names are those of a take.
-func (u *Usage) Named(t *stint.Take) bool {
+func (n *Names) Named(t *stint.Take) bool {
 	m, terms := t.Handling.Meter, t.Terms()
-	return u.Subject == m.Subject && u.Plan == m.Plan && u.Limit == m.Limit && (terms == nil || u.Rule == terms.Rule && u.Domain == terms.Domain)
+	return n.Subject == m.Subject && n.Plan == m.Plan && n.Limit == m.Limit && (terms == nil || n.Rule == terms.Rule && n.Domain == terms.Domain)
+}
+
+// texts returns the names in the order in which they are written.
+func (n *Names) texts() []*string { return []*string{&n.Domain, &n.Rule, &n.Limit, &n.Subject, &n.Plan} }
+
+// Clone returns a copy that shares no memory with the take.
+func (n Names) Clone() Names {
+	for _, text := range n.texts() {
+		*text = strings.Clone(*text)
+	}
+	return n
 }
 
 // Size returns about how many bytes the texts and periods need.
@@ -193,14 +212,7 @@ func (u *Usage) Size() int {
 }
 
 // Clone returns a copy that shares no memory with the take.
-func (u *Usage) Clone() Usage {
-	c := *u
-	for _, text := range []*string{&c.Domain, &c.Rule, &c.Limit, &c.Subject, &c.Plan} {
-		*text = strings.Clone(*text)
-	}
-	c.History = slices.Clone(u.History)
-	return c
-}
+func (u *Usage) Clone() Usage { return Usage{u.Names.Clone(), slices.Clone(u.History)} }
 
 // Metering returns what the terms of a take keep of its history.
 func Metering(t *stint.Take) (keep int, notify []uint8) {
@@ -212,12 +224,11 @@ func Metering(t *stint.Take) (keep int, notify []uint8) {
 
 // Event is a threshold that a key has reached, see package notify.
 type Event struct {
-	ID                  string
-	Domain, Rule, Limit string
-	Subject, Plan       string
-	Threshold           uint8
-	Used, Of            uint64
-	Start, End, At      stint.Instant
+	ID string
+	Names
+	Threshold      uint8
+	Used, Of       uint64
+	Start, End, At stint.Instant
 }
 
 // RuleName returns DOMAIN/NAME of the rule. Names that were not given begin with the domain.
@@ -250,9 +261,9 @@ func (u *Usage) Join(other *Usage) Usage {
 }
 
 // EventBase returns the part of an event's ID that all thresholds and periods of a key share.
-func (u *Usage) EventBase(namespace string) string {
+func (n *Names) EventBase(namespace string) string {
 	hash := sha256.New()
-	for _, text := range []string{namespace, u.Domain, u.Rule, u.Limit, u.Subject} {
+	for _, text := range []string{namespace, n.Domain, n.Rule, n.Limit, n.Subject} {
 		fmt.Fprintf(hash, "%d:%s", len(text), text)
 	}
 	return hex.EncodeToString(hash.Sum(nil))

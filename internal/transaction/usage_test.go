@@ -102,8 +102,8 @@ func TestThresholds(t *testing.T) {
 
 // The parts of a history that two stores have add up.
 func TestJoin(t *testing.T) {
-	a := Usage{Subject: "user=1", History: History{{Start: 0, End: 10, Used: 1, Fired: Thresholds{2}}, {Start: 10, End: 20, Used: 2}}}
-	b := Usage{Subject: "user=1", History: History{{Start: 0, End: 10, Used: 5, Fired: Thresholds{4}}, {Start: 5, End: 15, Used: 7}}}
+	a := Usage{Names: Names{Subject: "user=1"}, History: History{{Start: 0, End: 10, Used: 1, Fired: Thresholds{2}}, {Start: 10, End: 20, Used: 2}}}
+	b := Usage{Names: Names{Subject: "user=1"}, History: History{{Start: 0, End: 10, Used: 5, Fired: Thresholds{4}}, {Start: 5, End: 15, Used: 7}}}
 	want := History{{Start: 0, End: 10, Used: 6, Fired: Thresholds{6}}, {Start: 5, End: 15, Used: 7}, {Start: 10, End: 20, Used: 2}}
 	if got := a.Join(&b); !reflect.DeepEqual(got.History, want) || a.History[0].Used != 1 {
 		t.Errorf("%+v, want %+v", got.History, want)
@@ -113,7 +113,7 @@ func TestJoin(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for domain, want := range map[string]string{"api": "api/calls", "shop": "shop/api/calls"} {
-		if got := (&Event{Domain: domain, Rule: "api/calls"}).RuleName(); got != want {
+		if got := (&Event{Names: Names{Domain: domain, Rule: "api/calls"}}).RuleName(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -121,8 +121,8 @@ func TestJoin(t *testing.T) {
 
 // Usages and events are read as they were written, and bytes that are none of them are refused.
 func TestEncoding(t *testing.T) {
-	u := Usage{Domain: "api", Rule: "r", Limit: "l", Subject: "user=1", Plan: "p", History: History{{Start: 1, End: 1 << 50, Used: maxUsed, Fired: Thresholds{1 << 63, 1}}, {End: 2}}}
-	e := Event{ID: "x", Domain: "api", Rule: "r", Subject: "s", Threshold: 100, Used: 1, Of: 2, Start: 3, End: 4, At: 5}
+	u := Usage{Names: Names{Domain: "api", Rule: "r", Limit: "l", Subject: "user=1", Plan: "p"}, History: History{{Start: 1, End: 1 << 50, Used: maxUsed, Fired: Thresholds{1 << 63, 1}}, {End: 2}}}
+	e := Event{ID: "x", Names: Names{Domain: "api", Rule: "r", Subject: "s"}, Threshold: 100, Used: 1, Of: 2, Start: 3, End: 4, At: 5}
 	var readU Usage
 	var readE Event
 	bytesU, _ := u.AppendBinary(nil)

@@ -49,9 +49,7 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, c transaction.U
 		s.metered.Store(true)
 	}
 	if !m.Named(t) {
-		names := transaction.UsageOf(t)
-		names.History = m.History
-		m.Usage, m.base = names.Clone(), ""
+		m.Names, m.base = transaction.NamesOf(t).Clone(), ""
 	}
 	keep, notify := transaction.Metering(t)
 	of := t.Handling.Meter.Of
@@ -62,7 +60,7 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, c transaction.U
 			m.base = m.EventBase(s.name)
 		}
 		s.outbox.Add(transaction.Event{
-			ID: transaction.EventID(m.base, percent, c.Start, c.End), Domain: m.Domain, Rule: m.Rule, Limit: m.Limit, Subject: m.Subject, Plan: m.Plan,
+			ID: transaction.EventID(m.base, percent, c.Start, c.End), Names: m.Names,
 			Threshold: percent, Used: uint64(c.Used), Of: uint64(of), Start: c.Start, End: c.End, At: now,
 		})
 	}

@@ -124,7 +124,7 @@ func ReadEvent(id, text string) (e transaction.Event, err error) {
 		return e, ErrUsage
 	}
 	return transaction.Event{
-		ID: id, Domain: u.Domain, Rule: u.Rule, Limit: u.Limit, Subject: u.Subject, Plan: u.Plan,
+		ID: id, Names: u.Names,
 		Threshold: uint8(n[0]), Used: n[1], Of: n[2], Start: stint.Instant(n[3]), End: stint.Instant(n[4]), At: stint.Instant(n[5]),
 	}, nil
 }

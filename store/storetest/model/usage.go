@@ -21,7 +21,6 @@ func (m *Store) meter(p *part, before int64, now stint.Instant) {
 	case p.result.Allowed && !p.result.Over && (p.Op == stint.Ask || p.Op == stint.Force):
 		c.Charged = p.cost
 	}
-	names := transaction.UsageOf(&p.Take)
 	u := m.usages[p.bucket]
 	if u == nil {
 		u = new(transaction.Usage)
@@ -30,8 +29,7 @@ func (m *Store) meter(p *part, before int64, now stint.Instant) {
 	if c.Charged == 0 {
 		return
 	}
-	names.History = u.History
-	*u = names.Clone()
+	u.Names = transaction.NamesOf(&p.Take).Clone()
 	if m.usages == nil {
 		m.usages = map[bucket]*transaction.Usage{}
 	}
@@ -40,7 +38,7 @@ func (m *Store) meter(p *part, before int64, now stint.Instant) {
 	keep, notify := transaction.Metering(&p.Take)
 	for _, percent := range u.History.Charge(c, keep, p.Handling.Meter.Of, notify, transaction.MaxEvents) {
 		e := transaction.Event{
-			ID: transaction.EventID(u.EventBase("model"), percent, c.Start, c.End), Domain: u.Domain, Rule: u.Rule, Limit: u.Limit, Subject: u.Subject, Plan: u.Plan,
+			ID: transaction.EventID(u.EventBase("model"), percent, c.Start, c.End), Names: u.Names,
 			Threshold: percent, Used: uint64(c.Used), Of: uint64(p.Handling.Meter.Of), Start: c.Start, End: c.End, At: now,
 		}
 		if !slices.ContainsFunc(m.events, func(o transaction.Event) bool { return o.ID == e.ID }) { // a period that was dropped came again
