@@ -19,9 +19,10 @@ const memcachedProgram = "memcached"
 type MemcachedServer struct {
 	Addr string // host:port
 
-	t    testing.TB
-	args []string
-	cmd  *exec.Cmd
+	t     testing.TB
+	args  []string
+	cmd   *exec.Cmd     // nil: it is stopped
+	ended chan struct{} // closed when the process has ended
 }
 
 // StartMemcached starts a server that evicts nothing (-M), with further arguments, for example "-Y",
@@ -55,18 +56,18 @@ func (s *MemcachedServer) start() bool {
 	Must(s.t, err)
 	s.cmd = exec.Command(memcachedProgram, append([]string{"-l", host, "-p", port, "-U", "0", "-u", "root", "-t", "2"}, s.args...)...)
 	Must(s.t, s.cmd.Start())
-	ended := make(chan struct{})
-	go func(cmd *exec.Cmd) {
+	s.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
 		cmd.Wait() //nolint:errcheck // it was killed, or could not listen
 		close(ended)
-	}(s.cmd)
+	}(s.cmd, s.ended)
 	for range 500 {
 		if c, err := net.DialTimeout("tcp", s.Addr, time.Second); err == nil {
 			c.Close()
 			return true
 		}
 		select {
-		case <-ended:
+		case <-s.ended:
 			s.cmd = nil
 			return false
 		case <-time.After(10 * time.Millisecond):
@@ -82,20 +83,8 @@ func (s *MemcachedServer) URL() string { return "memcached://" + s.Addr }
 func (s *MemcachedServer) Stop() {
 	if s.cmd != nil {
 		s.cmd.Process.Kill() //nolint:errcheck // it may have ended by itself
-		s.awaitEnd()
+		<-s.ended
 		s.cmd = nil
-	}
-}
-
-// awaitEnd waits until nobody listens any more.
-func (s *MemcachedServer) awaitEnd() {
-	for range 500 {
-		c, err := net.DialTimeout("tcp", s.Addr, time.Second)
-		if err != nil {
-			return
-		}
-		c.Close()
-		time.Sleep(time.Millisecond) // a killed process closes its sockets a moment later
 	}
 }
 
