@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -17,25 +16,21 @@ import (
 func respServers(ctx context.Context, s settings, r *results) error {
 	var programs contest.Programs
 	defer programs.Stop()
-	ping, pingServer, errPing := floor(ctx, &programs, "resp")
-	redis, redisServer, errRedis := startRedis(ctx, &programs, s.dir)
-	ours, oursServer, errOurs := s.stintServe(ctx, &programs, "resp")
+	ping, pingServer, errPing := programs.Floor(ctx, "resp")
+	redis, redisServer, errRedis := programs.Redis(ctx, s.dir)
+	ours, oursServer, errOurs := s.stint.Serve(ctx, &programs, "resp")
 	if err := errors.Join(errPing, errRedis, errOurs); err != nil {
 		return err
 	}
-	_, port, _ := net.SplitHostPort(redis)
-	sha, err := exec.CommandContext(ctx, "redis-cli", "-p", port, "SCRIPT", "LOAD", contest.GCRA).Output() //nolint:gosec // our own arguments
+	sha, err := contest.LoadGCRA(ctx, redis)
 	if err != nil {
-		return fmt.Errorf("loading the script: %w", err)
+		return err
 	}
 	const key = "key:__rand_int__"
 	var list []contestant
 	add := func(name string, whose role, address string, server *contest.Program, command ...string) {
 		list = append(list, contestant{name, whose, func(ctx context.Context) (map[column]float64, error) {
 			values := map[column]float64{}
-			if err := s.respCheck(ctx, address, command); err != nil {
-				return nil, err
-			}
 			for _, pipeline := range []int{1, 16} {
 				if err := s.respLoad(ctx, values, address, server, pipeline, command); err != nil {
 					return nil, err
@@ -46,7 +41,7 @@ func respServers(ctx context.Context, s settings, r *results) error {
 	}
 	add("redcon PING", isFloor, ping, pingServer, "PING")
 	add("redis-server INCR, 10,000 keys", isFloor, redis, redisServer, "INCR", key)
-	add("redis-server EVALSHA of GCRA", isPeer, redis, redisServer, "EVALSHA", strings.TrimSpace(string(sha)), "1", key, "10", "100000000")
+	add("redis-server EVALSHA of GCRA", isPeer, redis, redisServer, "EVALSHA", sha, "1", key, "10", "100000000")
 	add("stint CL.THROTTLE, 10,000 keys", isOurs, ours, oursServer, "CL.THROTTLE", key, "100000000", "1000000", "1")
 	add("stint CL.THROTTLE, denied", isOursApart, ours, oursServer, "CL.THROTTLE", "denied", "0", "1", "86400")
 	add("stint STINT.CHECK, 10,000 keys", isOurs, ours, oursServer, "STINT.CHECK", "bench", "1", "user", key)
@@ -64,19 +59,6 @@ func respServers(ctx context.Context, s settings, r *results) error {
 
 const respConnections = 50
 
-// respCheck sends a command once. redis-benchmark also counts answers that are errors.
-func (s *settings) respCheck(ctx context.Context, address string, command []string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-e", "-p", port}, command...)...).CombinedOutput() //nolint:gosec // our own arguments
-	if err != nil {
-		return fmt.Errorf("%s: %w: %s", command[0], err, out)
-	}
-	return nil
-}
-
 // respRequests returns about how many commands a server answers in the time of a measurement.
 func respRequests(s settings, pipeline int) int {
 	return int(80_000*s.time.Seconds()) * (1 + pipeline/5)
@@ -85,18 +67,10 @@ func respRequests(s settings, pipeline int) int {
 // respLoad adds the figures of one server.
 func (s *settings) respLoad(ctx context.Context, values map[column]float64, address string, server *contest.Program, pipeline int, command []string) error {
 	b := contest.RedisBenchmark{Address: address, Requests: respRequests(*s, pipeline), Connections: respConnections, Pipeline: pipeline, Command: command}
-	before, err := server.CPU()
-	if err != nil {
-		return err
-	}
-	rate, _, err := b.Run(ctx)
-	if err != nil {
-		return err
-	}
-	after, err := server.CPU()
+	figures, err := b.Run(ctx, server)
 	suffix := fmt.Sprintf(", P=%d", pipeline)
-	values[column{perSecond.name + suffix, false}] = rate
-	values[column{perAnswer.name + suffix, true}] = float64(after-before) / float64(b.Requests)
+	values[column{perSecond.name + suffix, false}] = figures.Rate
+	values[column{perAnswer.name + suffix, true}] = figures.CPU
 	return err
 }
 
@@ -104,10 +78,10 @@ func (s *settings) respLoad(ctx context.Context, values map[column]float64, addr
 func grpcServers(ctx context.Context, s settings, r *results) error {
 	var programs contest.Programs
 	defer programs.Stop()
-	constant, constantServer, errConstant := floor(ctx, &programs, "grpc")
-	ours, oursServer, errOurs := s.stintServe(ctx, &programs, "grpc")
-	redis, _, errRedis := startRedis(ctx, &programs, s.dir)
-	shared, sharedServer, errShared := s.stintServe(ctx, &programs, "grpc", "--store", "redis://"+redis, "--store-timeout", "1s")
+	constant, constantServer, errConstant := programs.Floor(ctx, "grpc")
+	ours, oursServer, errOurs := s.stint.Serve(ctx, &programs, "grpc")
+	redis, _, errRedis := programs.Redis(ctx, s.dir)
+	shared, sharedServer, errShared := s.stint.Serve(ctx, &programs, "grpc", "--store", "redis://"+redis, "--store-timeout", "1s")
 	if err := errors.Join(errConstant, errOurs, errRedis, errShared); err != nil {
 		return err
 	}
@@ -149,7 +123,7 @@ func (s *settings) startRatelimit(ctx context.Context, programs *contest.Program
 	if err := os.WriteFile(filepath.Join(folder, "bench.yaml"), []byte(rules), 0o600); err != nil {
 		return "", nil, err
 	}
-	return serve(ctx, programs, 3, func(a []string) (env, args []string) {
+	return programs.Serve(ctx, 3, func(a []string) (env, args []string) {
 		_, grpcPort, _ := net.SplitHostPort(a[0])
 		_, httpPort, _ := net.SplitHostPort(a[1])
 		_, debugPort, _ := net.SplitHostPort(a[2])
@@ -168,7 +142,7 @@ func (s *settings) startLimitador(ctx context.Context, programs *contest.Program
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		return "", nil, err
 	}
-	return serve(ctx, programs, 2, func(a []string) (env, args []string) {
+	return programs.Serve(ctx, 2, func(a []string) (env, args []string) {
 		_, grpcPort, _ := net.SplitHostPort(a[0])
 		_, httpPort, _ := net.SplitHostPort(a[1])
 		return nil, []string{s.peers.limitador, "--rls-ip", "127.0.0.1", "--rls-port", grpcPort, "--http-ip", "127.0.0.1", "--http-port", httpPort, file, "memory"}
@@ -179,8 +153,8 @@ func (s *settings) startLimitador(ctx context.Context, programs *contest.Program
 func httpServers(ctx context.Context, s settings, r *results) error {
 	var programs contest.Programs
 	defer programs.Stop()
-	constant, constantServer, errConstant := floor(ctx, &programs, "http")
-	ours, oursServer, errOurs := s.stintServe(ctx, &programs, "http")
+	constant, constantServer, errConstant := programs.Floor(ctx, "http")
+	ours, oursServer, errOurs := s.stint.Serve(ctx, &programs, "http")
 	if err := errors.Join(errConstant, errOurs); err != nil {
 		return err
 	}
@@ -215,7 +189,7 @@ func httpServers(ctx context.Context, s settings, r *results) error {
 
 // startGubernator starts one node of gubernator.
 func (s *settings) startGubernator(ctx context.Context, programs *contest.Programs) (string, *contest.Program, error) {
-	return serve(ctx, programs, 2, func(a []string) (env, args []string) {
+	return programs.Serve(ctx, 2, func(a []string) (env, args []string) {
 		return []string{"GUBER_HTTP_ADDRESS=" + a[0], "GUBER_GRPC_ADDRESS=" + a[1], "GUBER_ADVERTISE_ADDRESS=" + a[1], "GUBER_PEER_DISCOVERY_TYPE=none", "GUBER_LOG_LEVEL=error"}, []string{s.peers.gubernator}
 	})
 }

@@ -24,6 +24,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"stint/bench/contest"
 )
 
 // settings are the parameters of a run.
@@ -33,8 +35,7 @@ type settings struct {
 	flags  string // as given, for the page
 	peers  peerPrograms
 	dir    string // for files of the servers
-	stint  string // the program
-	rules  string // its rule file
+	stint  contest.Stint
 }
 
 // peerPrograms are the programs of peers; "": that peer is left out.
@@ -53,10 +54,7 @@ var groups = []struct {
 }
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == "floor" {
-		fmt.Fprintln(os.Stderr, "bench:", serveFloor(os.Args[2], os.Args[3]))
-		os.Exit(1)
-	}
+	contest.ServeIfFloor()
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 5, "how often each is measured, at least 5")
 	flag.DurationVar(&s.time, "time", time.Second, "how long to measure each in a round, at most 10s")

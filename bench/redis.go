@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,7 +101,7 @@ const redisCallers = 64
 func redisClients(ctx context.Context, s settings, r *results) error {
 	var programs contest.Programs
 	defer programs.Stop()
-	address, server, err := startRedis(ctx, &programs, s.dir)
+	address, server, err := programs.Redis(ctx, s.dir)
 	if err != nil {
 		return err
 	}
@@ -128,14 +127,6 @@ func redisClients(ctx context.Context, s settings, r *results) error {
 		}})
 	}
 	return r.turns(ctx, "Limits in Redis", s.rounds, list)
-}
-
-// startRedis starts a redis-server without files.
-func startRedis(ctx context.Context, programs *contest.Programs, dir string) (string, *contest.Program, error) {
-	return serve(ctx, programs, 1, func(a []string) (env, args []string) {
-		_, port, _ := net.SplitHostPort(a[0])
-		return nil, []string{"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--loglevel", "warning", "--logfile", "/dev/null"}
-	})
 }
 
 // askFor asks for a while, and measures calls and the processor time of the server.

@@ -5,61 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
-	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/tidwall/redcon"
-	"google.golang.org/grpc"
-
 	"stint/bench/contest"
 	"stint/loadtest"
 )
 
-// serveFloor is the program of a floor: it answers a constant until it is killed.
-func serveFloor(kind, address string) error {
-	switch kind {
-	case "resp":
-		return redcon.ListenAndServe(address, func(c redcon.Conn, _ redcon.Command) { c.WriteString("PONG") }, nil, nil)
-	case "grpc":
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return err
-		}
-		s := grpc.NewServer()
-		rls.RegisterRateLimitServiceServer(s, constant{answer: &rls.RateLimitResponse{OverallCode: rls.RateLimitResponse_OK}})
-		return s.Serve(l)
-	case "http":
-		server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"allowed":true,"limit":150000000,"remaining":149999999,"retry_after_ms":0,"reset_after_ms":1}`)
-		})}
-		return server.ListenAndServe()
-	}
-	return fmt.Errorf("unknown floor %q", kind)
-}
-
-// constant allows every request.
-type constant struct {
-	rls.UnimplementedRateLimitServiceServer
-	answer *rls.RateLimitResponse
-}
-
-// ShouldRateLimit returns the constant.
-func (c constant) ShouldRateLimit(context.Context, *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
-	return c.answer, nil
-}
-
 // prepare builds what the groups need.
 func (s *settings) prepare(ctx context.Context) (err error) {
-	if s.stint, s.rules, err = contest.BuildStint(ctx, s.dir); err != nil {
+	if s.stint, err = contest.BuildStint(ctx, s.dir); err != nil {
 		return err
 	}
 	if s.peers.throttlecrab == "cargo" {
@@ -111,60 +70,9 @@ func findCargo() (string, error) {
 	return exec.LookPath(filepath.Join(home, ".cargo", "bin", "cargo"))
 }
 
-// serve starts a server with n free addresses, which args makes arguments of, and waits for the first address. If another program has taken one of
-// them meanwhile, it starts the server again.
-func serve(ctx context.Context, programs *contest.Programs, n int, args func(addresses []string) (env, args []string)) (address string, server *contest.Program, err error) {
-	for range 3 {
-		if address, server, err = serveOnce(ctx, programs, n, args); err == nil || ctx.Err() != nil {
-			break
-		}
-	}
-	return address, server, err
-}
-
-func serveOnce(ctx context.Context, programs *contest.Programs, n int, args func(addresses []string) (env, args []string)) (string, *contest.Program, error) {
-	addresses := make([]string, n)
-	for i := range addresses {
-		var err error
-		if addresses[i], err = contest.Free(); err != nil {
-			return "", nil, err
-		}
-	}
-	env, line := args(addresses)
-	program, err := programs.Start(ctx, env, line...)
-	if err != nil {
-		return "", nil, err
-	}
-	return addresses[0], program, contest.WaitFor(ctx, program, addresses[0])
-}
-
-// floor starts the floor of a kind.
-func floor(ctx context.Context, programs *contest.Programs, kind string) (string, *contest.Program, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", nil, err
-	}
-	return serve(ctx, programs, 1, func(a []string) (env, args []string) { return nil, []string{self, "floor", kind, a[0]} })
-}
-
-// stintServe starts stint with one listener.
-func (s *settings) stintServe(ctx context.Context, programs *contest.Programs, listener string, further ...string) (string, *contest.Program, error) {
-	return serve(ctx, programs, 1, func(a []string) (env, args []string) {
-		args = []string{s.stint, "serve", "--rules", s.rules, "--log-level", "error"}
-		for _, l := range []string{"http", "grpc", "resp", "admin"} {
-			address := ""
-			if l == listener {
-				address = a[0]
-			}
-			args = append(args, "--"+l+"="+address)
-		}
-		return nil, append(args, further...)
-	})
-}
-
-// throttlecrab starts throttlecrab-server with one transport. Its capacity is that of its own benchmarks.
+// startThrottlecrab starts throttlecrab-server with one transport. Its capacity is that of its own benchmarks.
 func (s *settings) startThrottlecrab(ctx context.Context, programs *contest.Programs, transport string) (string, *contest.Program, error) {
-	return serve(ctx, programs, 1, func(a []string) (env, args []string) {
+	return programs.Serve(ctx, 1, func(a []string) (env, args []string) {
 		host, port, _ := net.SplitHostPort(a[0])
 		return []string{"TOKIO_WORKER_THREADS=1"}, []string{
 			s.peers.throttlecrab, "--" + transport, "--" + transport + "-host", host, "--" + transport + "-port", port,
@@ -184,7 +92,7 @@ func (s *settings) load(ctx context.Context, server *contest.Program, target str
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", contest.LoadProcessor, s.stint}, s.loadArgs(target, args...)...)...) //nolint:gosec // our own arguments
+	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", contest.LoadProcessor, s.stint.Program}, s.loadArgs(target, args...)...)...) //nolint:gosec // our own arguments
 	contest.Leash(cmd)
 	out, err := cmd.Output()
 	if exit, is := errors.AsType[*exec.ExitError](err); is {

@@ -2,7 +2,6 @@ package contest
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -22,17 +21,6 @@ var (
 	ServerProcessor = "0"
 	LoadProcessor   = strconv.Itoa(min(1, runtime.NumCPU()-1))
 )
-
-// Rules have a limit so large that nothing is denied during a measurement. It is of the descriptor user in the domain bench.
-const Rules = `domain: bench
-descriptors:
-  - key: user
-    rate_limit: {requests: 30000000, per: 1m, algorithm: token_bucket, burst: 150000000}
-`
-
-// GCRA is the shortest script that decides by GCRA: the spacing and the burst in microseconds.
-const GCRA = `local t=redis.call('TIME') local now=t[1]*1000000+t[2] local tat=math.max(now,tonumber(redis.call('GET',KEYS[1]) or 0))+ARGV[1]
-if tat-ARGV[2]>now then return 0 end redis.call('SET',KEYS[1],tat,'PX',math.ceil((tat-now)/1000)) return 1`
 
 // Programs are the servers of a measurement. The zero value has none.
 type Programs struct{ running []*Program }
@@ -70,13 +58,16 @@ func (p *Programs) Stop() {
 }
 
 // CPU returns the processor time that the threads of the program have used, which only Linux tells.
-func (p *Program) CPU() (sum time.Duration, err error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
+func (p *Program) CPU() (time.Duration, error) { return CPU(p.cmd.Process.Pid) }
+
+// CPU returns the processor time that the threads of a process have used, which only Linux tells.
+func CPU(pid int) (sum time.Duration, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
 		return 0, err
 	}
 	if len(threads) == 0 {
-		return 0, fmt.Errorf("%s has ended, or this system does not tell its processor time", p.cmd)
+		return 0, fmt.Errorf("process %d has ended, or this system does not tell its processor time", pid)
 	}
 	for _, thread := range threads {
 		text, err := os.ReadFile(thread)
@@ -123,54 +114,4 @@ func (p *Program) endedWithin(d time.Duration) bool {
 	case <-time.After(d):
 		return false
 	}
-}
-
-// BuildStint builds stint in a folder and writes a file with Rules beside it. The working directory is the folder bench.
-func BuildStint(ctx context.Context, dir string) (program, rules string, err error) {
-	program, rules = filepath.Join(dir, "stint"), filepath.Join(dir, "rules.yaml")
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "stint").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("looking for the root module: %w; run this in the folder bench", err)
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/stint") //nolint:gosec // our own arguments
-	build.Dir = strings.TrimSpace(string(root))
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", "", fmt.Errorf("building stint: %w\n%s", err, out)
-	}
-	return program, rules, os.WriteFile(rules, []byte(Rules), 0o600)
-}
-
-// RedisBenchmark runs redis-benchmark on the processor of the load.
-type RedisBenchmark struct {
-	Address               string
-	Requests, Connections int
-	Pipeline              int
-	Command               []string
-}
-
-// Args are the arguments of redis-benchmark.
-func (b RedisBenchmark) Args() ([]string, error) {
-	_, port, err := net.SplitHostPort(b.Address)
-	return append([]string{
-		"-p", port, "-n", strconv.Itoa(b.Requests), "-c", strconv.Itoa(b.Connections), "-P", strconv.Itoa(b.Pipeline), "-r", "10000", "--csv",
-	}, b.Command...), err
-}
-
-// Run returns the commands per second, and the 99th percentile of their times in milliseconds.
-func (b RedisBenchmark) Run(ctx context.Context) (rate, p99 float64, err error) {
-	args, err := b.Args()
-	if err != nil {
-		return 0, 0, err
-	}
-	out, err := exec.CommandContext(ctx, "taskset", append([]string{"-c", LoadProcessor, "redis-benchmark"}, args...)...).Output() //nolint:gosec // our own arguments
-	if err != nil {
-		return 0, 0, err
-	}
-	rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
-	if err != nil || len(rows) != 2 || len(rows[1]) < 7 {
-		return 0, 0, fmt.Errorf("redis-benchmark printed %q: %w", out, err)
-	}
-	rate, errRate := strconv.ParseFloat(rows[1][1], 64)
-	p99, errP99 := strconv.ParseFloat(rows[1][6], 64)
-	return rate, p99, errors.Join(errRate, errP99)
 }

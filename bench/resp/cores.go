@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -128,14 +129,11 @@ func cores(ctx context.Context, rounds int) error {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	all := make([][2]measured, len(loads))
-	for range rounds {
-		for i := range loads {
-			for n := range 2 {
-				all[i][n].add(l, i, n+1)
-			}
-		}
-	}
+	err = measureLoads(l, rounds, all)
 	s.Drain(ctx, 0, 0)
+	if err = errors.Join(err, <-served); err != nil {
+		return err
+	}
 	fmt.Printf("%-24s %20s %20s %12s %24s\n", "CL.THROTTLE in memory", "one processor", "two", "second adds", "time of a command")
 	for i, row := range all {
 		adds := 100 * (contest.Ratio(row[1].rate, row[0].rate) - 1)
@@ -145,7 +143,21 @@ func cores(ctx context.Context, rounds int) error {
 		}
 		fmt.Printf(" %10.0f %% %9.0f ns, %6.0f ns\n", adds, contest.Median(row[0].spent), contest.Median(row[1].spent))
 	}
-	return <-served
+	return nil
+}
+
+// measureLoads measures each load on one processor and on two, in turn.
+func measureLoads(l *listener, rounds int, all [][2]measured) error {
+	for range rounds {
+		for i := range loads {
+			for n := range 2 {
+				if err := all[i][n].add(l, i, n+1); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // both are the observers that the service has.
@@ -168,7 +180,7 @@ func (b both) DecidedBatch(all *limiter.Batch, took time.Duration, err error) {
 type measured struct{ rate, spent, p99 []float64 }
 
 // add measures load number i on n processors.
-func (m *measured) add(l *listener, i, n int) {
+func (m *measured) add(l *listener, i, n int) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
 	var over atomic.Int64
 	clients := make([]*endless, memoryClients*n)
@@ -176,7 +188,11 @@ func (m *measured) add(l *listener, i, n int) {
 		clients[k] = &endless{send: pipelinesOf(i), times: make([]time.Duration, 0, memoryTimes), over: &over}
 	}
 	over.Store(int64(len(clients)))
-	began, before := time.Now(), contest.Spent(os.Getpid())
+	before, err := contest.CPU(os.Getpid())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
 	for _, c := range clients {
 		c.until = began.Add(memoryTime)
 		l.clients <- c
@@ -184,7 +200,11 @@ func (m *measured) add(l *listener, i, n int) {
 	for over.Load() > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	took, used := time.Since(began), contest.Spent(os.Getpid())-before
+	took := time.Since(began)
+	after, err := contest.CPU(os.Getpid())
+	if err != nil {
+		return err
+	}
 	var times []time.Duration
 	for _, c := range clients {
 		times = append(times, c.times...)
@@ -192,8 +212,9 @@ func (m *measured) add(l *listener, i, n int) {
 	slices.Sort(times)
 	commands := float64(len(times) * memoryPipeline)
 	m.rate = append(m.rate, commands/took.Seconds())
-	m.spent = append(m.spent, float64(used)/commands)
+	m.spent = append(m.spent, float64(after-before)/commands)
 	m.p99 = append(m.p99, float64(times[len(times)*99/100])/1000)
+	return nil
 }
 
 // pipelinesOf returns what a client of load number i sends, in turn.

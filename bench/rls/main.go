@@ -30,21 +30,15 @@ type settings struct {
 }
 
 func main() {
+	contest.ServeIfFloor()
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 7, "how often each is measured")
 	flag.DurationVar(&s.time, "time", time.Second, "how long to measure each in a round")
 	flag.IntVar(&s.connections, "connections", 4, "connections of the load")
 	flag.IntVar(&s.streams, "streams", 16, "calls in flight on each")
 	flag.StringVar(&s.profile, "profile", "", "write a processor profile of stint, asked with one descriptor, to this file")
-	constant := flag.String("constant", "", "be the server that answers a constant, at this address")
 	flag.Parse()
-	err := error(nil)
-	if *constant != "" {
-		err = serveConstant(*constant)
-	} else {
-		err = compare(context.Background(), s)
-	}
-	if err != nil {
+	if err := compare(context.Background(), s); err != nil {
 		fmt.Fprintln(os.Stderr, "rls:", err)
 		os.Exit(1)
 	}

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -41,28 +39,6 @@ func request(n int) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
-// constant gives the same answer to every request.
-type constant struct {
-	rls.UnimplementedRateLimitServiceServer
-	answer *rls.RateLimitResponse
-}
-
-// ShouldRateLimit allows the request.
-func (c *constant) ShouldRateLimit(context.Context, *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
-	return c.answer, nil
-}
-
-// serveConstant serves until the process is killed.
-func serveConstant(address string) error {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	s := grpc.NewServer()
-	rls.RegisterRateLimitServiceServer(s, &constant{answer: &rls.RateLimitResponse{OverallCode: rls.RateLimitResponse_OK}})
-	return s.Serve(l)
-}
-
 // server is a process under measurement.
 type server struct {
 	program        *contest.Program
@@ -71,27 +47,20 @@ type server struct {
 
 // startServers starts the constant and stint.
 func startServers(ctx context.Context, programs *contest.Programs, dir string) ([]*server, error) {
-	own, err := os.Executable()
+	build, err := contest.BuildStint(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	binary, rules, err := contest.BuildStint(ctx, dir)
+	constant, first, err := programs.Floor(ctx, "grpc")
 	if err != nil {
 		return nil, err
 	}
-	var addresses [3]string
-	for i := range addresses {
-		if addresses[i], err = contest.Free(); err != nil {
-			return nil, err
-		}
-	}
-	first, err := programs.Start(ctx, nil, own, "-constant", addresses[0])
-	if err != nil {
-		return nil, err
-	}
-	second, err := programs.Start(ctx, nil, binary, "serve", "--rules", rules, "--http=", "--resp=", "--pprof", "--log-level=warn",
-		"--grpc", addresses[1], "--admin", addresses[2])
-	return []*server{{first, addresses[0], ""}, {second, addresses[1], addresses[2]}}, err
+	var admin string
+	ours, second, err := programs.Serve(ctx, 2, func(a []string) (env, args []string) {
+		admin = a[1]
+		return nil, []string{build.Program, "serve", "--rules", build.Rules, "--http=", "--resp=", "--pprof", "--log-level=warn", "--grpc", a[0], "--admin", a[1]}
+	})
+	return []*server{{first, constant, ""}, {second, ours, admin}}, err
 }
 
 // try sends one request, waits until the server is ready, and returns what is wrong with the
