@@ -146,7 +146,7 @@ func profile(ctx context.Context, s settings, list []*contender) error {
 	}
 	one := list[2]
 	seconds := max(1, int(s.time/time.Second))
-	fetch := exec.CommandContext(ctx, "curl", "-sf", "-o", s.profile, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", one.server.admin, seconds))
+	fetch := exec.CommandContext(ctx, "curl", "-sf", "-H", "Authorization: Bearer "+profileToken, "-o", s.profile, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", one.server.admin, seconds))
 	if err := fetch.Start(); err != nil {
 		return err
 	}

@@ -45,6 +45,9 @@ type server struct {
 	address, admin string
 }
 
+// profileToken is the token for profiles: stint serves them to nobody without one.
+const profileToken = "profile-of-the-benchmark"
+
 // startServers starts the constant and stint.
 func startServers(ctx context.Context, programs *contest.Programs, dir string) ([]*server, error) {
 	build, err := contest.BuildStint(ctx, dir)
@@ -58,7 +61,7 @@ func startServers(ctx context.Context, programs *contest.Programs, dir string) (
 	var admin string
 	ours, second, err := programs.Serve(ctx, 2, func(a []string) (env, args []string) {
 		admin = a[1]
-		return nil, []string{build.Program, "serve", "--rules", build.Rules, "--http=", "--resp=", "--pprof", "--log-level=warn", "--grpc", a[0], "--admin", a[1]}
+		return []string{"STINT_ADMIN_TOKEN=" + profileToken}, []string{build.Program, "serve", "--rules", build.Rules, "--http=", "--resp=", "--pprof", "--log-level=warn", "--grpc", a[0], "--admin", a[1]}
 	})
 	return []*server{{first, constant, ""}, {second, ours, admin}}, err
 }
