@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"stint/internal/system"
 )
 
 const (
@@ -106,7 +108,7 @@ func (r *run) worker(ctx context.Context, stop func(), to *shard) {
 			stop()
 		}
 		if !r.schedule.openLoop {
-			pause(ctx, errorPause)
+			system.Wait(ctx, errorPause)
 		}
 	}
 }
@@ -125,16 +127,6 @@ func (r *run) call(ctx context.Context, caller Caller, call start) result {
 		done.err = ctx.Err() // whatever the transport made of it
 	}
 	return done
-}
-
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // report returns the results of a run.

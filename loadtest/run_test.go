@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/system"
 )
 
 // scripted is a target that answers by a function.
@@ -131,7 +132,7 @@ func TestRunTimeout(t *testing.T) {
 func TestOpenLoopCountsStalls(t *testing.T) {
 	const duration = 200 * time.Millisecond
 	target := &scripted{ask: func(ctx context.Context, _ int64, _ int, _ uint32) (Answer, error) {
-		pause(ctx, duration+time.Millisecond)
+		system.Wait(ctx, duration+time.Millisecond)
 		return Answer{Allowed: true}, ctx.Err()
 	}}
 	r := run1(t, t.Context(), Plan{Target: target, Workers: 1, Rate: 1000, Duration: duration})

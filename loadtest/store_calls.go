@@ -29,20 +29,15 @@ func StoreCalls(address string) (int, error) {
 	if _, err := io.WriteString(conn, "INFO commandstats\r\n"); err != nil {
 		return 0, err
 	}
-	from := bufio.NewReader(conn)
-	head, err := from.ReadString('\n')
+	reply, err := readReply(bufio.NewReader(conn), 0)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%s: %w", address, err)
 	}
-	length, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(head, "$")))
-	if err != nil || length < 0 {
-		return 0, fmt.Errorf("%s answered %q to INFO", address, strings.TrimSpace(head))
+	stats, ok := reply.(string)
+	if !ok {
+		return 0, fmt.Errorf("%s answered %v to INFO", address, reply)
 	}
-	stats := make([]byte, length)
-	if _, err := io.ReadFull(from, stats); err != nil {
-		return 0, err
-	}
-	return scripts(string(stats))
+	return scripts(stats)
 }
 
 // scripts adds up the script calls in the answer to INFO commandstats.

@@ -153,8 +153,7 @@ func (m *me) limited(w http.ResponseWriter, r *http.Request, key string, limit *
 	if d.Allowed {
 		return nil
 	}
-	wait := int64((d.RetryAfter + time.Second - 1) / time.Second)
-	w.Header().Set("Retry-After", strconv.FormatInt(wait, 10))
+	w.Header().Set("Retry-After", strconv.FormatInt(web.Seconds(d.RetryAfter), 10))
 	return &jsonbody.Fault{Status: http.StatusTooManyRequests, Code: jsonbody.RateLimited, Problem: "too many requests for usage", Hint: "wait as Retry-After says"}
 }
 
