@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stint/internal/logging"
 	"stint/internal/system"
 )
 
@@ -76,7 +77,7 @@ type endpoint struct {
 	delivered, failed, givenUp atomic.Uint64
 	status                     atomic.Pointer[ReceiverStatus] // at the last claim
 	failing                    atomic.Bool                    // the last try failed
-	logged, lost               perMinute                      // lines about failed tries, and about events that were given up
+	logged, lost               logging.PerMinute              // lines about failed tries, and about events that were given up
 }
 
 // New returns an engine. It reads the secrets and opens the files of lines. The error is an [*Error].
@@ -120,10 +121,10 @@ func (e *Engine) Run(ctx context.Context) {
 
 // collect stores deliveries of the events in the outbox.
 func (e *Engine) collect(ctx context.Context) {
-	var logged perMinute
+	var logged logging.PerMinute
 	for ctx.Err() == nil {
 		n, err := e.collectPage(ctx)
-		if err != nil && ctx.Err() == nil && logged.allow(time.Now()) {
+		if err != nil && ctx.Err() == nil && logged.Allow() {
 			e.log.Error("events not stored for delivery: they stay in the outbox, and are tried again", "error", err)
 		}
 		if n < page || err != nil {
@@ -173,14 +174,14 @@ func (r *endpoint) wakeUp() {
 
 // serve tries the deliveries of a receiver.
 func (e *Engine) serve(ctx context.Context, r *endpoint) {
-	var logged perMinute
+	var logged logging.PerMinute
 	for ctx.Err() == nil {
 		claimed, err := e.options.Queue.Claim(ctx, Claim{r.Name, atOnce, e.options.Lease})
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			if logged.allow(time.Now()) {
+			if logged.Allow() {
 				e.log.Error("deliveries cannot be read: they are tried later", "receiver", r.Name, "error", err)
 			}
 			claimed.Wait = claimEvery
@@ -267,32 +268,16 @@ func (e *Engine) conclude(r *endpoint, d *Delivery, answer Answer) Then {
 	case !again || answer.Useless:
 		d.State = Failed
 		r.givenUp.Add(1)
-		if r.lost.allow(time.Now()) {
+		if r.lost.Allow() {
 			e.log.Error("event not delivered: given up", append(about, "error", d.Problem, "hint", "when the receiver works again: stint webhooks retry "+r.Name)...)
 		}
 		return Then{}
 	}
 	then := Then{After: max(delay, answer.Pause), Pause: answer.Pause}
-	if r.logged.allow(time.Now()) {
+	if r.logged.Allow() {
 		e.log.Warn("event not delivered: it is tried again", append(about, "error", d.Problem, "after", then.After.Round(time.Second).String())...)
 	}
 	return then
-}
-
-// perMinute bounds log lines about something that may happen often to one a minute.
-type perMinute struct {
-	mu   sync.Mutex
-	next time.Time
-}
-
-func (c *perMinute) allow(now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now.Before(c.next) {
-		return false
-	}
-	c.next = now.Add(time.Minute)
-	return true
 }
 
 // TestType is the type of events that Test sends.

@@ -87,6 +87,20 @@ func (m *minute) begins(now func() time.Time) bool {
 	return true
 }
 
+// PerMinute bounds the log lines about something that may happen often to one a minute. The zero
+// PerMinute is ready for use. It is safe for concurrent use.
+type PerMinute struct {
+	mu     sync.Mutex // guards minute
+	minute minute
+}
+
+// Allow reports whether to log now.
+func (p *PerMinute) Allow() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.minute.begins(nil)
+}
+
 // FetchLog logs the results of fetching key sets: each failure, the first success, and the first
 // success after a failure. It is safe for concurrent use.
 type FetchLog struct {

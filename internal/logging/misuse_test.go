@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stint/internal/logging"
@@ -53,4 +54,23 @@ func TestFetchLog(t *testing.T) {
 	if warned, told := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=INFO"); warned != 2 || told != 2 {
 		t.Errorf("%d warnings and %d times good news, want 2 and 2:\n%s", warned, told, log.String())
 	}
+}
+
+// One line a minute passes.
+func TestPerMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p logging.PerMinute
+		for range 3 {
+			passed := 0
+			for range 6 {
+				if p.Allow() {
+					passed++
+				}
+				time.Sleep(10 * time.Second)
+			}
+			if passed != 1 {
+				t.Errorf("%d lines in a minute, want 1", passed)
+			}
+		}
+	})
 }
