@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"io"
-	"net/url"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -46,16 +44,8 @@ func (o *usageOptions) path(subject string) string {
 	case o.export:
 		path += "/export"
 	}
-	query := url.Values{}
-	for name, value := range map[string]string{"subject": subject, "rule": o.rule, "from": o.from} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if o.csv {
-		query.Set("format", "csv")
-	}
-	return strings.TrimSuffix(path+"?"+query.Encode(), "?")
+	format := map[bool]string{true: "csv"}[o.csv]
+	return path + "?" + query("subject", subject, "rule", o.rule, "from", o.from, "format", format)
 }
 
 func runUsage(ctx context.Context, s Streams, args []string) error {

@@ -28,7 +28,7 @@ also enables a receiver that answered 410. The exit status of test is 1 if the r
 `+adminTextOf("read or higher; for retry and test support or higher"),
 		verb{"list", "prints receivers, or events with --state", runWebhooksList, new(webhookOptions).listFlags},
 		verb{"retry", "tries failed events of a receiver again", runWebhooksRetry, new(webhookOptions).retryFlags},
-		verb{"test", "sends a test event to a receiver once", runWebhooksTest, new(webhookOptions).testFlags},
+		verb{"test", "sends a test event to a receiver once", runWebhooksTest, (*adminCall).flagSet},
 	)
 }
 
@@ -49,8 +49,6 @@ func (o *webhookOptions) listFlags(c *adminCall, name string) *pflag.FlagSet {
 func (o *webhookOptions) retryFlags(c *adminCall, name string) *pflag.FlagSet {
 	return c.textFlags(name, textFlag{&o.id, "id", "only the event `ID`"})
 }
-
-func (o *webhookOptions) testFlags(c *adminCall, name string) *pflag.FlagSet { return c.flagSet(name) }
 
 func runWebhooksList(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
@@ -101,7 +99,7 @@ func runWebhooksRetry(ctx context.Context, s Streams, args []string) error {
 
 func runWebhooksTest(ctx context.Context, s Streams, args []string) error {
 	var c adminCall
-	flags := new(webhookOptions).testFlags(&c, "webhooks test")
+	flags := c.flagSet("webhooks test")
 	if err := prepare(flags, args, 1, "one receiver", "stint webhooks test shop"); err != nil {
 		return err
 	}
