@@ -280,10 +280,8 @@ func (c *adminCall) question(s Streams, args []string) ([]byte, error) {
 	switch {
 	case c.body != "" && (len(args) > 0 || c.domain != ""):
 		return nil, Usage("--body is given together with KEY=VALUE or --domain", "give only one of them")
-	case c.body == "-":
-		return io.ReadAll(io.LimitReader(s.In, maxAnswer))
 	case c.body != "":
-		text, err := os.ReadFile(c.body)
+		text, err := s.read(c.body, maxAnswer)
 		if err != nil {
 			return nil, Refuse("cannot read the body: "+err.Error(), "name a file, or - for standard input")
 		}

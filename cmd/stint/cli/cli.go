@@ -5,7 +5,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -22,6 +24,24 @@ const HelpWidth = 100
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+}
+
+// read reads a file, or standard input for the name -. More bytes than most are an error.
+func (s Streams) read(name string, most int64) ([]byte, error) {
+	in := s.In
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }() // it is only read
+		in = file
+	}
+	content, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
+	}
+	return content, err
 }
 
 // Command is a command of stint.

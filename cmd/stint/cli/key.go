@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -76,16 +74,7 @@ func (o *keyOptions) hash(s Streams, flags *pflag.FlagSet) (string, error) {
 		}
 		return flags.Arg(0), nil
 	}
-	in := s.In
-	if o.file != "-" {
-		file, err := os.Open(o.file)
-		if err != nil {
-			return "", Refuse("cannot read the key: "+err.Error(), "name a file with the key")
-		}
-		defer func() { _ = file.Close() }() // it is only read
-		in = file
-	}
-	text, err := io.ReadAll(io.LimitReader(in, 4<<10))
+	text, err := s.read(o.file, 4<<10)
 	if err != nil {
 		return "", Refuse("cannot read the key: "+err.Error(), "name a file with the key")
 	}

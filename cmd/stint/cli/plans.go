@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 
 	"github.com/spf13/pflag"
 
@@ -92,18 +91,9 @@ const maxPlan = 256 << 10
 
 // readLimits reads a file with the limits of a plan, which is YAML or JSON.
 func readLimits(s Streams, name string) (any, error) {
-	in := s.In
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, Refuse("cannot read the plan: "+err.Error(), "name a file with its limits, such as api: {requests: 100, per: 1d}")
-		}
-		defer func() { _ = file.Close() }() // it is only read
-		in = file
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxPlan))
+	text, err := s.read(name, maxPlan)
 	if err != nil {
-		return nil, Refuse("cannot read the plan: "+err.Error(), "name a file with its limits")
+		return nil, Refuse("cannot read the plan: "+err.Error(), "name a file with its limits, such as api: {requests: 100, per: 1d}")
 	}
 	doc := parser.Parse(text)
 	limits := doc.Root().Any()
@@ -148,7 +138,7 @@ func runPlanGive(ctx context.Context, s Streams, args []string) error {
 	}
 	name, who := flags.Arg(0), flags.Arg(1)
 	path := "/v1/subjects/" + url.PathEscape(who)
-	status, text, err := c.read(ctx, call{method: http.MethodGet, path: path, timeout: adminTimeout})
+	status, text, err := c.ask(ctx, path)
 	if err != nil {
 		return err
 	}
