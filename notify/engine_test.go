@@ -105,6 +105,15 @@ func (r *receiver) as(t testing.TB, name string) Receiver {
 	return Receiver{Name: name, URL: r.URL + "/hunter2?token=hunter2", SecretFile: file, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 }
 
+// newShop starts a receiver that answers in a way. It returns also the receiver of the config file, called shop, and
+// the path of a file for its deliveries.
+func newShop(t testing.TB, answer func(int, http.ResponseWriter)) (shop *receiver, at Receiver, path string) {
+	t.Helper()
+	shop = newReceiver(t)
+	shop.answers(answer)
+	return shop, shop.as(t, "shop"), filepath.Join(t.TempDir(), "webhooks")
+}
+
 // status makes a receiver answer with a status.
 func status(code int) func(int, http.ResponseWriter) {
 	return func(_ int, w http.ResponseWriter) { w.WriteHeader(code) }
@@ -196,10 +205,7 @@ func (f *fixture) list(t testing.TB, s State) []Delivery {
 
 // A receiver that is down for a day gets every event afterwards, signed, with the ID that all tries had.
 func TestDownForADay(t *testing.T) {
-	shop := newReceiver(t)
-	shop.answers(status(http.StatusInternalServerError))
-	at := shop.as(t, "shop")
-	path := filepath.Join(t.TempDir(), "webhooks")
+	shop, at, path := newShop(t, status(http.StatusInternalServerError))
 	synctest.Test(t, func(t *testing.T) {
 		f := run(t, path, at)
 		began := time.Now()
@@ -247,10 +253,7 @@ func TestDownForADay(t *testing.T) {
 
 // After ten tries in about 75 hours a delivery is given up and stays in the list, and a retry by hand delivers it.
 func TestGiveUp(t *testing.T) {
-	shop := newReceiver(t)
-	shop.answers(status(http.StatusMovedPermanently))
-	at := shop.as(t, "shop")
-	path := filepath.Join(t.TempDir(), "webhooks")
+	shop, at, path := newShop(t, status(http.StatusMovedPermanently))
 	synctest.Test(t, func(t *testing.T) {
 		f := run(t, path, at)
 		began := time.Now()
@@ -295,10 +298,7 @@ func TestGiveUp(t *testing.T) {
 
 // A receiver that answers 410 gets nothing more, until somebody retries. No event is lost.
 func TestGone(t *testing.T) {
-	shop := newReceiver(t)
-	shop.answers(status(http.StatusGone))
-	at := shop.as(t, "shop")
-	path := filepath.Join(t.TempDir(), "webhooks")
+	shop, at, path := newShop(t, status(http.StatusGone))
 	synctest.Test(t, func(t *testing.T) {
 		f := run(t, path, at)
 		f.outbox.add(event(1))
@@ -327,15 +327,12 @@ func TestGone(t *testing.T) {
 
 // An answer that asks to slow down pauses the receiver, for all its deliveries.
 func TestPause(t *testing.T) {
-	shop := newReceiver(t)
-	shop.answers(func(n int, w http.ResponseWriter) {
+	shop, at, path := newShop(t, func(n int, w http.ResponseWriter) {
 		if n == 0 {
 			w.Header().Set("Retry-After", "1200")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})
-	at := shop.as(t, "shop")
-	path := filepath.Join(t.TempDir(), "webhooks")
 	synctest.Test(t, func(t *testing.T) {
 		f := run(t, path, at)
 		f.outbox.add(event(1))
@@ -378,10 +375,7 @@ func TestSlowReceiver(t *testing.T) {
 
 // An engine that ends leaves what it has not delivered to the next one; events that come twice are delivered once.
 func TestRestart(t *testing.T) {
-	shop := newReceiver(t)
-	shop.answers(status(http.StatusServiceUnavailable))
-	at := shop.as(t, "shop")
-	path := filepath.Join(t.TempDir(), "webhooks")
+	shop, at, path := newShop(t, status(http.StatusServiceUnavailable))
 	synctest.Test(t, func(t *testing.T) {
 		first := run(t, path, at)
 		first.outbox.add(event(1), event(2))
@@ -505,9 +499,7 @@ func TestNewSecret(t *testing.T) {
 
 // An event that is too large for a webhook is given up, and stays in the list.
 func TestTooLarge(t *testing.T) {
-	shop := newReceiver(t)
-	at := shop.as(t, "shop")
-	path := filepath.Join(t.TempDir(), "webhooks")
+	shop, at, path := newShop(t, nil)
 	synctest.Test(t, func(t *testing.T) {
 		f := run(t, path, at)
 		large := event(1)
