@@ -87,14 +87,8 @@ func (s *schedule) overdue(end time.Duration, each func(due time.Duration)) {
 // sleepUntil waits for a time, to about 0.1 ms, or until ctx ends.
 func sleepUntil(ctx context.Context, at time.Time) {
 	const coarse = 2 * time.Millisecond // a timer may be a millisecond late
-	if rest := time.Until(at); rest > coarse {
-		timer := time.NewTimer(rest - coarse)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return
-		}
+	if rest := time.Until(at); rest > coarse && !system.Wait(ctx, rest-coarse) {
+		return
 	}
 	if rest := time.Until(at); rest > 0 {
 		system.Nap(rest)

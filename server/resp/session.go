@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"stint/internal/system"
 )
 
 // redisVersion is the version of Redis whose protocol the server speaks. Clients read it to know what
@@ -90,12 +92,7 @@ const (
 
 // slow makes a wrong token take its time, and ends the connection after some.
 func (c *conn) slow() {
-	pause := time.NewTimer(tryPause)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-c.server.ctx.Done():
-	}
+	system.Wait(c.server.ctx, tryPause)
 	c.tries++
 	c.closed = c.closed || c.tries == mostTries
 }
