@@ -99,13 +99,11 @@ func New(config settings.Config) (*App, error) {
 		return nil, err
 	}
 	if a.book, err = config.LoadCatalog(); err != nil {
-		a.stores.Close()
+		a.discard()
 		return nil, err
 	}
 	if err = a.openRecords(); err != nil {
-		a.stores.Close()
-		a.closeBook()
-		a.closeRecords()
+		a.discard()
 		return nil, err
 	}
 	table = a.addPlans(table)
@@ -113,16 +111,11 @@ func New(config settings.Config) (*App, error) {
 	a.metrics.Built(Version())
 	a.openClients()
 	if err = a.openFacts(); err != nil {
-		a.stores.Close()
-		a.closeBook()
-		a.closeRecords()
+		a.discard()
 		return nil, err
 	}
 	if err = a.openWebhooks(); err != nil {
-		a.closeFacts()
-		a.stores.Close()
-		a.closeBook()
-		a.closeRecords()
+		a.discard()
 		return nil, err
 	}
 	a.stores.Register(a.metrics)
@@ -143,18 +136,27 @@ func New(config settings.Config) (*App, error) {
 	a.stores.Announce(table)()
 	a.reloaded(table, true)
 	if err = a.loadCerts(); err != nil {
-		a.closeWebhooks()
-		a.closeFacts()
-		a.keys.Close()
-		a.stores.Close()
-		a.closeBook()
-		a.closeRecords()
+		a.discard()
 		return nil, err
 	}
 	a.gates = newGates(&a.config, a.log)
 	a.addListeners()
 	a.failed = make(chan error, len(a.listeners)+1) // only the first error is read
 	return a, nil
+}
+
+// discard closes what New has opened so far, for a service that does not start.
+func (a *App) discard() {
+	a.closeWebhooks()
+	a.closeFacts()
+	if a.keys != nil {
+		a.keys.Close()
+	}
+	a.stores.Close()
+	if a.book != nil {
+		a.closeBook()
+	}
+	a.closeRecords()
 }
 
 // addListeners makes the listeners of the configuration. Admin opens first and closes last, so that
@@ -191,11 +193,7 @@ func (a *App) Start(ctx context.Context) error {
 		err = a.open(ctx)
 	}
 	if err != nil {
-		a.keys.Close()
-		a.stores.Close()
-		a.closeWebhooks()
-		a.closeBook()
-		a.closeRecords()
+		a.discard()
 		return err
 	}
 	a.stores.LoadShares()

@@ -299,13 +299,14 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// If an address is taken Start fails, and closes the listeners that it opened before.
+// If an address is taken Start fails, and closes the listeners that it opened before, and the files of New.
 func TestStartTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer taken.Close()
 	config := settings.Default()
 	config.HTTP, config.Admin, config.GRPC, config.Output = taken.Addr().String(), "127.0.0.1:0", "", io.Discard
+	config.Facts.Denials = filepath.Join(t.TempDir(), "denials")
 	a, err := New(config)
 	testkit.Must(t, err)
 	err = a.Run(t.Context())
@@ -315,6 +316,9 @@ func TestStartTaken(t *testing.T) {
 	if conn, err := net.Dial("tcp", a.Addr("admin")); err == nil {
 		conn.Close()
 		t.Error("the admin listener was left open")
+	}
+	if err := a.facts.Discard(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the log of denials was left open: closing it again gives %v", err)
 	}
 }
 
