@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -29,7 +28,7 @@ func (p *storedPlans) all() []rulefile.Source {
 func (a *App) preparePlans(all []records.Plan) (commit func(), err error) {
 	sources := make([]rulefile.Source, len(all))
 	for i, p := range all {
-		sources[i] = rulefile.Source{Name: "plan " + p.Name, Data: fmt.Appendf(nil, `{"plans": {%q: %s}}`, p.Name, p.Limits), Stored: true}
+		sources[i] = rulefile.StoredPlan("plan "+p.Name, p.Name, p.Limits)
 	}
 	if a.limiter == nil { // New reads the rules
 		return func() { a.plans.sources.Store(&sources) }, nil

@@ -52,7 +52,7 @@ func readExport(name string) (*exported, error) {
 				e.next[line.Next]++
 			}
 		case "plan":
-			e.plans = append(e.plans, rulefile.Source{Name: fmt.Sprintf("%s: plan %s", name, line.Plan), Data: fmt.Appendf(nil, `{"plans": {%q: %s}}`, line.Plan, line.Limits), Stored: true})
+			e.plans = append(e.plans, rulefile.StoredPlan(name+": plan "+line.Plan, line.Plan, line.Limits))
 		}
 	}
 	if err := lines.Err(); err != nil {

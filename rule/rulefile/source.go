@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,11 @@ type Source struct {
 
 	// Stored is set for a plan that is a record: the source is an object `plans` with this plan alone.
 	Stored bool
+}
+
+// StoredPlan returns the source of a plan that is a record, with its limits as JSON.
+func StoredPlan(source, plan string, limits []byte) Source {
+	return Source{Name: source, Data: fmt.Appendf(nil, `{"plans": {%q: %s}}`, plan, limits), Stored: true}
 }
 
 // Parse makes a table of rule files. If there is any fault it returns no table and a
