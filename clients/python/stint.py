@@ -15,6 +15,7 @@ import http.client
 import io
 import json
 import math
+import os
 import select
 import socket
 import ssl
@@ -60,7 +61,7 @@ class Client:
     """Client calls one Stint.
 
     url         http://HOST:PORT, or https://
-    timeout     seconds for a whole call, connecting included
+    timeout     seconds for a whole call, connecting included, but not the lookup of a host name
     on_failure  what to answer if Stint does not: "allow", "deny" or "raise"
     context     an ssl.SSLContext for https, for example with an authority of your own
     idle        the most connections that are kept open while they are not used
@@ -73,14 +74,15 @@ class Client:
             raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8080")
         if on_failure not in ("allow", "deny", "raise"):
             raise ValueError(f'on_failure is {on_failure!r}: give "allow", "deny" or "raise"')
-        if not timeout > 0:
-            raise ValueError("timeout must be above 0 seconds")
+        if not 0 < timeout < 1e6:
+            raise ValueError("timeout must be above 0 seconds, and below a million")
         self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
         self._path = parts.path.rstrip("/") + "/v1/check"
         self._host = parts.netloc.rpartition("@")[2]
         self._tls = (context or ssl.create_default_context()) if parts.scheme == "https" else None
         self._timeout, self._on_failure, self._most = timeout, on_failure, idle
         self._idle: list = []
+        self._process = os.getpid()
         self._lock = threading.Lock()
 
     def check(self, domain: str, *descriptors: Mapping[str, str], cost: int = 1, at_most: bool = False) -> Decision:
@@ -111,14 +113,14 @@ class Client:
         body = json.dumps(call).encode()
         try:
             status, text = self._post(body, time.monotonic() + self._timeout)
-        except (OSError, http.client.HTTPException) as e:
+        except (OSError, ValueError, http.client.HTTPException) as e:  # ValueError: of chunks of a negative length
             return self._failed(e)
         try:
             answer = json.loads(text)
             if status == 200:
                 return _decision(answer)
             message = answer["error"]["message"] if isinstance(answer["error"], dict) else str(answer["error"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             answer, message = None, text[:200].decode("utf-8", "replace")
         if 400 <= status < 500 and status not in (408, 429):
             raise Refused(status, message)
@@ -139,7 +141,7 @@ class Client:
             response = http.client.HTTPResponse(_Answer(connection, deadline), method="POST")
             response.begin()
             text = response.read(1 << 24)
-            keep = not response.will_close and response.isclosed()
+            keep = not response.will_close and response.isclosed() and response.status >= 200  # below: another answer follows
         except BaseException:
             connection.close()
             raise
@@ -153,13 +155,14 @@ class Client:
     def _connect(self, deadline: float) -> socket.socket:
         while True:
             with self._lock:
+                self._forget_forked()
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 break
-            if not select.select([connection], [], [], 0)[0]:
+            if not _readable(connection):
                 return connection
             connection.close()  # the server has closed it
-        connection = socket.create_connection(self._address, _left(deadline))
+        connection = self._open(deadline)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls:
@@ -169,6 +172,36 @@ class Client:
             connection.close()
             raise
         return connection
+
+    def _forget_forked(self) -> None:
+        """Closes the connections of the parent in a forked process: both would read the same answers."""
+        if self._process != os.getpid():
+            idle, self._idle, self._process = self._idle, [], os.getpid()
+            for connection in idle:
+                connection.close()
+
+    def _open(self, deadline: float) -> socket.socket:
+        """Connects to the first address of the host that accepts, with one deadline for all of them."""
+        cause: OSError = OSError("the host has no address")
+        for family, kind, protocol, _, address in socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM):
+            connection = socket.socket(family, kind, protocol)
+            try:
+                connection.settimeout(_left(deadline))
+                connection.connect(address)
+                return connection
+            except OSError as e:
+                connection.close()
+                cause = e
+        raise cause
+
+
+def _readable(connection: socket.socket) -> bool:
+    """Whether a byte or the end has arrived. select refuses descriptors from 1024, and Windows has no poll."""
+    if not hasattr(select, "poll"):
+        return bool(select.select([connection], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _left(deadline: float) -> float:
@@ -197,6 +230,8 @@ class _Answer(io.RawIOBase):
 
 def _decision(answer: dict) -> Decision:
     retry = answer["retry_after_ms"]
+    if not isinstance(answer["allowed"], bool):
+        raise TypeError("allowed is neither true nor false")
     return Decision(
         allowed=answer["allowed"], rule=answer["rule"], limit=answer["limit"], remaining=answer["remaining"],
         retry_after=math.inf if retry < 0 else retry / 1000, reset_after=answer["reset_after_ms"] / 1000,

@@ -2,10 +2,12 @@
 
 import math
 import os
+import resource
 import socket
 import threading
 import time
 import unittest
+import unittest.mock
 import uuid
 
 from stint import Client, Decision, Refused, Unavailable
@@ -58,6 +60,33 @@ class Against(unittest.TestCase):
         self.assertLessEqual(len(self.client._idle), 8)
 
 
+    def test_many_open_files(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < 1200:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (1200, hard))
+            self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+        try:
+            for left in (2, 1):
+                self.assertEqual(self.client.take(self.key, SLOW).remaining, left)
+        finally:
+            for f in files:
+                os.close(f)
+
+    def test_fork(self):
+        self.client.take(self.key, SLOW)
+        before = self.client._idle[0].getsockname()
+        child = os.fork()
+        if child == 0:
+            try:
+                self.client.take(self.key, SLOW)
+                os._exit(1 if self.client._idle[0].getsockname() == before else 0)
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "the child used the connection of its parent")
+        self.assertEqual(self.client.take(self.key, SLOW).remaining, 0)
+
+
 class Without(unittest.TestCase):
     """No Stint answers."""
 
@@ -105,6 +134,43 @@ class Without(unittest.TestCase):
                         return
 
         self.policies(self.serve(trickle))
+
+    def test_odd_answers(self):
+        good = b'{"allowed":true,"rule":"r","limit":5,"remaining":4,"retry_after_ms":0,"reset_after_ms":0,"delay_ms":0,"degraded":false}'
+        for body in (
+            b"{}", b"null", b"[]", b"5", b"[" * 100_000, good.replace(b"true", b'"no"'), good.replace(b"true", b"null"),
+            good.replace(b'after_ms":0', b'after_ms":' + b"9" * 400), good[:-1] + b',"results":[' * 1000,
+        ):
+            self.policies(self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)))
+        for whole in (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc\r\n", b"HTTP/1.1 101 Other\r\nConnection: Upgrade\r\n\r\n", bytes(range(256))):
+            self.policies(self.answer(whole))
+
+    def answer(self, text):
+        def once(c):
+            with c:
+                c.recv(1 << 16)
+                c.sendall(text)
+
+        return self.serve(once)
+
+    def test_hints_before_the_answer(self):
+        opened = []
+
+        def hint(c):
+            opened.append(c)
+            while c.recv(1 << 16):
+                c.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+
+        with Client(self.serve(hint), timeout=5) as client:
+            for _ in range(3):
+                self.assertTrue(client.take("k", SLOW).degraded)
+        self.assertEqual(len(opened), 3, "a connection was used again before its answer had arrived")
+
+    def test_one_deadline_for_all_addresses(self):
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):
+            same = socket.getaddrinfo(*full.getsockname(), type=socket.SOCK_STREAM)
+            with unittest.mock.patch("socket.getaddrinfo", return_value=same * 20):
+                self.policies(f"http://127.0.0.1:{full.getsockname()[1]}")
 
     def test_status_503(self):
         def busy(c):
