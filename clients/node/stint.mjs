@@ -74,8 +74,8 @@ export class Client {
     if (!['allow', 'deny', 'throw'].includes(onFailure)) {
       throw new TypeError(`onFailure is ${onFailure}: give 'allow', 'deny' or 'throw'`);
     }
-    if (!(timeout > 0)) {
-      throw new TypeError('timeout must be above 0 milliseconds');
+    if (!(timeout > 0 && timeout < 2 ** 31)) { // a timer of Node that is longer ends at once
+      throw new TypeError('timeout must be above 0 milliseconds, and below 2^31');
     }
     this.#timeout = timeout;
     this.#onFailure = onFailure;
@@ -150,6 +150,7 @@ export class Client {
       const timer = setTimeout(() => request.destroy(new Error(`timed out after ${this.#timeout} ms`)), this.#timeout);
       const fail = e => { clearTimeout(timer); reject(e); };
       request.on('error', fail);
+      request.on('close', () => fail(new Error('the server ended the connection'))); // as after a 101; else all is said
       request.on('response', response => {
         const parts = [];
         let size = 0;
@@ -169,6 +170,9 @@ export class Client {
 
 /** @returns {Decision} */
 function decision(a) {
+  if (typeof a.allowed !== 'boolean' || ![a.retry_after_ms, a.reset_after_ms, a.delay_ms].every(Number.isFinite)) {
+    throw new TypeError('this is not a decision');
+  }
   return {
     allowed: a.allowed, rule: a.rule, limit: a.limit, remaining: a.remaining,
     retryAfter: a.retry_after_ms < 0 ? Infinity : a.retry_after_ms / 1000,

@@ -85,8 +85,19 @@ test('status 503', async t => policies(t, await serve(t, s => {
   s.once('data', () => s.end('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}'));
 })));
 
+test('odd answers', async t => {
+  const good = '{"allowed":true,"rule":"r","limit":5,"remaining":4,"retry_after_ms":0,"reset_after_ms":0,"delay_ms":0,"degraded":false}';
+  for (const body of ['{}', 'null', '[]', '5', '"x"', '['.repeat(100000), good.replace('true', '"no"'), good.replace('true', 'null'),
+    good.replace('after_ms":0', 'after_ms":null'), good.replace('after_ms":0', 'after_ms":' + '9'.repeat(400))]) {
+    await policies(t, await serve(t, s => s.once('data', () => s.end(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`))));
+  }
+  for (const whole of ['HTTP/1.1 101 Other\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n', 'nothing like HTTP']) {
+    await policies(t, await serve(t, s => s.once('data', () => s.end(whole))));
+  }
+});
+
 test('settings', () => {
-  for (const [address, options] of [['ftp://x', {}], [url, { onFailure: 'maybe' }], [url, { timeout: 0 }]]) {
+  for (const [address, options] of [['ftp://x', {}], [url, { onFailure: 'maybe' }], [url, { timeout: 0 }], [url, { timeout: Infinity }]]) {
     assert.throws(() => new Client(address, options), TypeError);
   }
 });
