@@ -1,15 +1,20 @@
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
@@ -119,7 +124,7 @@ public final class Stint {
         write(body, call);
         HttpRequest request = HttpRequest.newBuilder(uri).header("Content-Type", "application/json").timeout(timeout)
             .POST(HttpRequest.BodyPublishers.ofString(body.toString())).build();
-        CompletableFuture<HttpResponse<String>> sent = http.sendAsync(request, HttpResponse.BodyHandlers.ofString());
+        CompletableFuture<HttpResponse<String>> sent = http.sendAsync(request, answer -> new Body());
         HttpResponse<String> response;
         try {
             response = sent.get(timeout.toNanos(), TimeUnit.NANOSECONDS);
@@ -206,6 +211,49 @@ public final class Stint {
                 }
             }
             to.append('"');
+        }
+    }
+
+    /** Body collects the body of an answer, and fails if it is longer than any of Stint. */
+    private static final class Body implements HttpResponse.BodySubscriber<String> {
+        private static final int LONGEST = 1 << 24;
+        private final CompletableFuture<String> text = new CompletableFuture<>();
+        private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        private Flow.Subscription subscription;
+
+        @Override
+        public CompletionStage<String> getBody() {
+            return text;
+        }
+
+        @Override
+        public void onSubscribe(Flow.Subscription from) {
+            subscription = from;
+            from.request(Long.MAX_VALUE);
+        }
+
+        @Override
+        public void onNext(List<ByteBuffer> parts) {
+            for (ByteBuffer part : parts) {
+                if (bytes.size() + part.remaining() > LONGEST) {
+                    subscription.cancel();
+                    text.completeExceptionally(new IOException("the answer is too long"));
+                    return;
+                }
+                byte[] copy = new byte[part.remaining()];
+                part.get(copy);
+                bytes.write(copy, 0, copy.length);
+            }
+        }
+
+        @Override
+        public void onError(Throwable cause) {
+            text.completeExceptionally(cause);
+        }
+
+        @Override
+        public void onComplete() {
+            text.complete(bytes.toString(StandardCharsets.UTF_8));
         }
     }
 

@@ -36,6 +36,8 @@ public final class StintTest {
         tests.put("silence", () -> served(s -> Thread.sleep(5000)));
         tests.put("a byte at a time", () -> served(StintTest::trickle));
         tests.put("status 503", () -> served(StintTest::busy));
+        tests.put("odd answers", StintTest::oddAnswers);
+        tests.put("an endless answer", StintTest::endless);
         tests.put("settings", StintTest::settings);
         int failed = 0;
         for (Map.Entry<String, Test> test : tests.entrySet()) {
@@ -129,6 +131,36 @@ public final class StintTest {
         try (s) {
             s.getInputStream().read(new byte[1 << 16]);
             s.getOutputStream().write("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}".getBytes(StandardCharsets.US_ASCII));
+        }
+    }
+
+    private static void oddAnswers() throws IOException {
+        String good = "{\"allowed\":true,\"rule\":\"r\",\"limit\":5,\"remaining\":4,\"retry_after_ms\":0,\"reset_after_ms\":0,"
+            + "\"delay_ms\":0,\"degraded\":false}";
+        for (String body : List.of("{}", "null", "[]", "5", "[".repeat(100_000), good.replace("true", "\"no\""), good.replace("true", "null"),
+            good.replace("after_ms\":0", "after_ms\":" + "9".repeat(400)))) {
+            served(s -> {
+                s.getInputStream().read(new byte[1 << 16]);
+                s.getOutputStream().write(("HTTP/1.1 200 OK\r\nContent-Length: " + body.length() + "\r\n\r\n" + body).getBytes(StandardCharsets.US_ASCII));
+            });
+        }
+    }
+
+    private static void endless() throws IOException {
+        try (ServerSocket listener = new ServerSocket(0, 16, InetAddress.getLoopbackAddress())) {
+            daemon(() -> {
+                Socket s = listener.accept();
+                s.getInputStream().read(new byte[1 << 16]);
+                OutputStream out = s.getOutputStream();
+                out.write("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
+                byte[] blank = " ".repeat(1 << 16).getBytes(StandardCharsets.US_ASCII);
+                for (int i = 0; i < 1 << 14; i++) {
+                    out.write(blank);
+                }
+            });
+            Stint client = new Stint("http://127.0.0.1:" + listener.getLocalPort(), Duration.ofMinutes(1), Stint.OnFailure.THROW);
+            String error = expect(Stint.Unavailable.class, () -> client.take("k", SLOW, 1, false)).getMessage();
+            equal(true, error.contains("too long"));
         }
     }
 
