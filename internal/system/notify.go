@@ -2,11 +2,15 @@ package system
 
 import (
 	"context"
+	"math"
 	"net"
 	"os"
 	"strconv"
 	"time"
 )
+
+// longestSend is how long a report may wait for a manager that reads nothing.
+const longestSend = time.Second
 
 // Notifier reports the state of the process to the service manager that started it (NOTIFY_SOCKET of
 // systemd), and that it is alive. Its methods may be called on nil, which reports nothing, and are
@@ -27,7 +31,7 @@ func NewNotifier() *Notifier {
 		return nil
 	}
 	n := &Notifier{socket: socket}
-	if usec, err := strconv.ParseInt(due, 10, 64); err == nil && usec > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+	if usec, err := strconv.ParseInt(due, 10, 64); err == nil && usec > 0 && usec <= math.MaxInt64/int64(time.Microsecond) && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
 		n.watchdog = time.Duration(usec) * time.Microsecond
 	}
 	return n
@@ -73,6 +77,7 @@ func (n *Notifier) send(report string) {
 	if err != nil {
 		return
 	}
-	_, _ = c.Write([]byte(report)) // see Notifier
+	_ = c.SetWriteDeadline(time.Now().Add(longestSend)) // else Stopping waits for ever for a manager that hangs
+	_, _ = c.Write([]byte(report))                      // see Notifier
 	_ = c.Close()
 }

@@ -50,3 +50,12 @@ func TestWrongCount(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchdogOfAges checks that a time above that of a time.Duration is none.
+func TestWatchdogOfAges(t *testing.T) {
+	for _, usec := range []string{"9223372036854775807", "9223372036854776", "18446744073709551615", "-1", "0", "soon"} {
+		t.Setenv("NOTIFY_SOCKET", "@nobody")
+		t.Setenv("WATCHDOG_USEC", usec)
+		NewNotifier().Watch(t.Context(), func() { t.Errorf("%s asks for a sign of life", usec) })
+	}
+}
