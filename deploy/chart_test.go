@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,13 +56,19 @@ func load(t *testing.T) *chart.Chart {
 // render returns the manifests of the chart with values, each with its name.
 func render(t *testing.T, c *chart.Chart, values string) (map[string]string, error) {
 	t.Helper()
+	return renderAs(t, c, "stint", values)
+}
+
+// renderAs is render for a release of another name.
+func renderAs(t *testing.T, c *chart.Chart, release, values string) (map[string]string, error) {
+	t.Helper()
 	given, err := chartutil.ReadValues([]byte(values))
 	if err != nil {
 		t.Fatal(err)
 	}
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.33.0", Major: "1", Minor: "33"}
-	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: "stint", Namespace: "default", Revision: 1, IsInstall: true}, capabilities)
+	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: release, Namespace: "default", Revision: 1, IsInstall: true}, capabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +156,7 @@ func TestSchema(t *testing.T) {
 	for _, values := range []string{
 		"shape: daemon", "replica: 3", "replicas: two", "image: {digest: sha256:abc}", "store: postgres://a",
 		"drain: {delay: 10s}", "service: {type: External}", "sidecar: {port: 0}", "memory: 256MB",
+		"rules: {a/b.yaml: ''}", "settings: {store: memory}", "settings: {http: ''}", "settings: {drain-delay: 60s}",
 	} {
 		if _, err := render(t, c, values); err == nil {
 			t.Errorf("%s is accepted", values)
@@ -166,6 +174,57 @@ func TestNotes(t *testing.T) {
 		}
 		if got := strings.Contains(rendered["stint/templates/NOTES.txt"], "WARNING"); got != warn {
 			t.Errorf("%q: warns %v, want %v", values, got, warn)
+		}
+	}
+}
+
+// Each name that Helm accepts for a release makes names that Kubernetes accepts, and no label that YAML
+// reads as a number.
+func TestNames(t *testing.T) {
+	c := load(t)
+	service := regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	names := map[string]string{}
+	for _, release := range []string{"a", "stint", "xstinty", "123", "1-stint", "1e5", "true", "null", "my.release", strings.Repeat("x", 53), strings.Repeat("x", 52) + "y"} {
+		for _, shape := range shapes {
+			rendered, err := renderAs(t, c, release, "shape: "+shape+"\nstoreSecret: \"123\"\nadmin: {secret: \"1e5\"}\ngateway: {secrets: [tls.example.com]}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for document := range strings.SplitSeq(manifests(rendered), "\n---\n") {
+				object, err := chartutil.ReadValues([]byte(document))
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", release, err, document)
+				}
+				name, err := object.PathValue("metadata.name")
+				if text, is := name.(string); err != nil || !is || !service.MatchString(text) {
+					t.Errorf("%s: the name of %v is %v, %v", release, object["kind"], name, err)
+				}
+				if other, is := names[fmt.Sprint(object["kind"], name)]; is && other != release {
+					t.Errorf("%s and %s share the %v %v", release, other, object["kind"], name)
+				}
+				names[fmt.Sprint(object["kind"], name)] = release
+				noNumbers(t, release, object.AsMap())
+			}
+		}
+	}
+}
+
+// noNumbers reports names and labels below an object that are no text, and names of volumes that have a dot.
+func noNumbers(t *testing.T, release string, object any) {
+	t.Helper()
+	switch object := object.(type) {
+	case []any:
+		for _, element := range object {
+			noNumbers(t, release, element)
+		}
+	case map[string]any:
+		for key, value := range object {
+			if key == "name" || key == "secretName" || key == "app.kubernetes.io/instance" {
+				if text, is := value.(string); !is || object["secret"] != nil && strings.Contains(text, ".") {
+					t.Errorf("%s: %s is %v", release, key, value)
+				}
+			}
+			noNumbers(t, release, value)
 		}
 	}
 }

@@ -1,12 +1,14 @@
 {{- define "stint.name" -}}
 {{- $name := printf "%s-%s" .Release.Name .Chart.Name }}
 {{- if contains .Chart.Name .Release.Name }}{{ $name = .Release.Name }}{{ end }}
-{{- $name | trunc 50 | trimSuffix "-" }}
+{{- /* A Service's name begins with a letter and has no dot, and at most 63 characters with -config; a release's has 53. */ -}}
+{{- if regexMatch "^[0-9]" $name }}{{ $name = printf "stint-%s" .Release.Name }}{{ end }}
+{{- $name | replace "." "-" | trunc 56 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "stint.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "stint.labels" -}}
@@ -44,7 +46,7 @@ seccompProfile:
 - name: STINT_STORE
   {{- if .Values.storeSecret }}
   valueFrom:
-    secretKeyRef: {name: {{ .Values.storeSecret }}, key: store}
+    secretKeyRef: {name: {{ .Values.storeSecret | quote }}, key: store}
   {{- else }}
   value: {{ .Values.store | quote }}
   {{- end }}
@@ -116,7 +118,7 @@ livenessProbe:
   configMap: {name: {{ include "stint.name" . }}-rules}
 {{- if .Values.admin.secret }}
 - name: admin
-  secret: {secretName: {{ .Values.admin.secret }}, items: [{key: token, path: token}]}
+  secret: {secretName: {{ .Values.admin.secret | quote }}, items: [{key: token, path: token}]}
 {{- end }}
 {{- end }}
 
