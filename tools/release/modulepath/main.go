@@ -41,6 +41,9 @@ func move(root, to string) (changed int, err error) {
 	if err := module.CheckPath(to); err != nil {
 		return 0, fmt.Errorf("%w: write for example github.com/you/stint", err)
 	}
+	if _, major, _ := module.SplitPathVersion(to); major != "" { // gateway and others would end in it, not the root alone
+		return 0, fmt.Errorf("%s ends in a major version, which versions before v2 must not have: leave out %s", to, strings.TrimLeft(major, "/."))
+	}
 	data, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		return 0, err

@@ -43,7 +43,7 @@ func TestMove(t *testing.T) {
 			t.Errorf("%s: %q, want %q (%v)", name, got, texts[1], err)
 		}
 	}
-	for _, path := range []string{"stint", "github.com/you/Limits and more", "/usr/bin:/bin", ""} {
+	for _, path := range []string{"stint", "github.com/you/Limits and more", "/usr/bin:/bin", "", "github.com/you/stint/v2", "gopkg.in/stint.v1"} {
 		if _, err := move(root, path); err == nil {
 			t.Errorf("%q was accepted", path)
 		}
