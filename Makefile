@@ -16,11 +16,15 @@ GOTESTFLAGS ?=
 # Which benchmarks `make bench-go` runs.
 BENCH ?= .
 
-.PHONY: run demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-go bench-gateway bench-test long \
+.PHONY: run try demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-go bench-gateway bench-test long \
 	examples release module-path site vet-systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
-	go run ./cmd/stint serve --config examples/stint.yaml
+	scripts/build.sh
+	exec $(BIN)/stint serve --config examples/stint.yaml
+
+try: ## the same without Go: from a release in dist, an installed stint, or a file (make try RELEASE=stint_v0.1.0_linux_amd64.tar.gz)
+	scripts/try.sh $(if $(RELEASE),$(abspath $(RELEASE)))
 
 demo: ## three nodes on one Redis with leases, load, one of them killed: does the limit hold? With their page, until Ctrl-C
 	go -C examples run ./demo -stay 10m
