@@ -155,6 +155,7 @@ func (c *conn) fill() bool {
 		}
 		if l := c.server.leaving.Load(); l != nil {
 			if !part && time.Now().After(l.until) {
+				c.leave(l)
 				return false
 			}
 			c.hurry(l)
@@ -225,6 +226,23 @@ func (c *conn) shed() {
 // hurry makes the connection end if it sends nothing for a while.
 func (c *conn) hurry(l *leaving) {
 	_ = c.net.SetReadDeadline(time.Now().Add(l.silent)) // an error: it has ended
+}
+
+// leave ends a connection whose commands are answered, while its client goes on sending. If it were closed
+// with bytes that nobody has read, the system would drop the answers that the client has not yet received.
+// So the client first gets the end of the answers, and its further bytes are dropped until it closes, or
+// sends nothing for a while.
+func (c *conn) leave(l *leaving) {
+	half, ok := c.net.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	for rest := make([]byte, firstBuffer); ; {
+		c.hurry(l)
+		if _, err := c.net.Read(rest); err != nil {
+			return
+		}
+	}
 }
 
 // do answers a command.

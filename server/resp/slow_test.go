@@ -1,7 +1,11 @@
 package resp
 
 import (
+	"bytes"
+	"fmt"
 	"io"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,5 +49,51 @@ func TestSlowClients(t *testing.T) {
 				t.Errorf("cut: %v after %v, want %v", cut, lived, tt.cut)
 			}
 		})
+	}
+}
+
+// A client that never pauses, and reads slowly, gets the answer of everything that it is charged for before a
+// server that stops ends its connection. It is not charged for the rest.
+func TestDrainOfPipelines(t *testing.T) {
+	const bucket = 999_999
+	address, s, _ := start(t, Options{})
+	c := dial(t, address)
+	testkit.Must(t, c.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	pipeline := strings.Repeat(wire("CL.THROTTLE", "busy", fmt.Sprint(bucket), "1", "60"), 16)
+	writing := make(chan struct{})
+	go func() {
+		defer close(writing)
+		for range 10_000 {
+			if _, err := io.WriteString(c, pipeline); err != nil {
+				return
+			}
+			time.Sleep(time.Millisecond) // a rate that the server can follow
+		}
+	}()
+	time.AfterFunc(200*time.Millisecond, func() { s.Drain(t.Context(), 0, time.Second) })
+	answers := 0
+	for part := make([]byte, 4<<10); ; {
+		n, err := c.Read(part)
+		answers += bytes.Count(part[:n], []byte("*"))
+		if err == io.EOF {
+			break
+		}
+		testkit.Must(t, err)
+		time.Sleep(2 * time.Millisecond) // a slow client
+	}
+	testkit.Must(t, c.Close())
+	<-writing
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	next := New(s.limiter, Options{})
+	go func() { _ = next.Serve(l) }() // an error is seen below
+	defer next.Drain(t.Context(), 0, 0)
+	var used int
+	got := dial(t, l.Addr().String()).send(fmt.Sprintf("CL.THROTTLE busy %d 1 60 0", bucket))
+	_, err = fmt.Sscanf(got, "(0 1000000 %d", &used)
+	testkit.Must(t, err)
+	if used = bucket + 1 - used; used != answers || answers == 0 {
+		t.Errorf("%d units are charged, %d commands are answered", used, answers)
 	}
 }
