@@ -105,6 +105,10 @@ type reportedMetrics struct {
 
 // Export implements sdkmetric.Exporter.
 func (m reportedMetrics) Export(ctx context.Context, metrics *metricdata.ResourceMetrics) error {
-	m.sent(m.Exporter.Export(ctx, metrics))
+	err := m.Exporter.Export(ctx, metrics)
+	if err != nil && ctx.Err() == context.Canceled {
+		return nil // Stop gives up what is being sent, and then sends all metrics once more
+	}
+	m.sent(err)
 	return nil
 }

@@ -3,6 +3,7 @@ package otlp_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -257,6 +258,29 @@ func TestCollectorAway(t *testing.T) {
 	}
 	if len(c.Spans()) == 0 {
 		t.Error("no span arrived")
+	}
+}
+
+// Metrics that are being sent when the service stops are given up and sent again: the collector is not
+// blamed.
+func TestStopWhileSending(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	var requests atomic.Int64
+	front := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) > 1 {
+			return
+		}
+		_, err := io.Copy(io.Discard, r.Body) // else the end of the connection is not seen
+		testkit.Must(t, err)
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(front.Close)
+	s := start(t, otlp.Options{Endpoint: front.URL, Interval: 10 * time.Millisecond})
+	<-arrived
+	s.Stop(t.Context())
+	if log := s.log.String(); log != "" || requests.Load() != 2 {
+		t.Errorf("%d requests, and the log:\n%s", requests.Load(), log)
 	}
 }
 
