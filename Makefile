@@ -21,7 +21,7 @@ BENCH ?= .
 
 run: ## start the service with the example configuration
 	scripts/build.sh
-	exec $(BIN)/stint serve --config examples/stint.yaml
+	go run ./cmd/stint serve --config examples/stint.yaml
 
 try: ## the same without Go: from a release in dist, an installed stint, or a file (make try RELEASE=stint_v0.1.0_linux_amd64.tar.gz)
 	scripts/try.sh $(if $(RELEASE),$(abspath $(RELEASE)))

@@ -28,8 +28,7 @@ if [ -n "$archive" ]; then
 elif program=$(command -v stint); then
   :
 elif command -v go >/dev/null; then
-  scripts/build.sh
-  program=.cache/bin/stint
+  exec make -s run
 else
   echo "try: there is no release in dist, no stint in PATH and no Go to build one" >&2
   echo "hint: make try RELEASE=stint_v0.1.0_${system}_$architecture.tar.gz" >&2
