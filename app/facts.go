@@ -82,7 +82,7 @@ func (a *App) factsSecret() ([]byte, error) {
 	state := a.stateFile()
 	switch namespace := a.stores.Secret(); {
 	case namespace != nil:
-		return namespace.Append(nil, "secret of facts"), nil
+		return namespace.Derive("facts"), nil
 	case state == "":
 		return nil, nil
 	}

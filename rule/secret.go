@@ -16,8 +16,9 @@ import (
 //
 // All nodes that share counts need the same secret. It is safe for concurrent use.
 type KeySecret struct {
-	print string
-	macs  sync.Pool // *mac
+	secret []byte
+	print  string
+	macs   sync.Pool // *mac
 }
 
 // mac is the memory for one computation.
@@ -30,7 +31,7 @@ type mac struct {
 // NewKeySecret returns the KeySecret of these bytes: at least 16 that nobody can guess.
 func NewKeySecret(secret []byte) *KeySecret {
 	secret = slices.Clone(secret)
-	s := &KeySecret{}
+	s := &KeySecret{secret: secret}
 	s.macs.New = func() any { return &mac{hash: hmac.New(sha256.New, secret)} }
 	s.print = hex.EncodeToString(s.Append(nil, "fingerprint of the namespace secret")[1:17])
 	return s
@@ -39,6 +40,15 @@ func NewKeySecret(secret []byte) *KeySecret {
 // Fingerprint returns 32 hexadecimal digits by which nodes check that they have the same secret.
 // They do not reveal the secret and may be kept in a store.
 func (s *KeySecret) Fingerprint() string { return s.print }
+
+// Derive returns a secret of its own for a purpose, of 32 bytes. It is no protected form of any value:
+// clients choose values, and see the protected forms of them where subjects are shown. So whatever must
+// not be forged is made with a derived secret.
+func (s *KeySecret) Derive(purpose string) []byte {
+	h := hmac.New(sha256.New, []byte("stint, secret for "+purpose)) // as HKDF extracts: the secret is the text
+	h.Write(s.secret)
+	return h.Sum(nil)
+}
 
 // Append appends to dst the protected form of a value that is the hash of a secret.
 func (s *KeySecret) Append(dst []byte, value string) []byte {

@@ -99,3 +99,20 @@ func TestAppendKeyed(t *testing.T) {
 		t.Errorf("%q is not the HMAC-SHA-256", key)
 	}
 }
+
+// A derived secret is one for each secret and purpose, and no protected form of a value.
+func TestDerive(t *testing.T) {
+	one, other := rule.NewKeySecret([]byte("one secret of the namespace")), rule.NewKeySecret([]byte("other secret of the namespace"))
+	derived := one.Derive("bills")
+	if len(derived) != sha256.Size || !bytes.Equal(derived, one.Derive("bills")) {
+		t.Errorf("%x, want the same 32 bytes each time", derived)
+	}
+	for name, same := range map[string][]byte{
+		"another purpose": one.Derive("facts"), "another secret": other.Derive("bills"),
+		"the purpose as a value": one.Append(nil, "bills")[1:], "what is derived from": one.Append(nil, "stint, secret for bills")[1:],
+	} {
+		if bytes.Equal(derived, same) {
+			t.Errorf("%s gives the same secret", name)
+		}
+	}
+}

@@ -32,7 +32,7 @@ var errAway = errors.New("the store is away")
 // usable, see New.
 type Reservations struct {
 	limiter *limiter.Limiter
-	secret  *rule.KeySecret
+	secret  []byte // signs reservations
 	now     func() time.Time
 }
 
@@ -40,13 +40,14 @@ type Reservations struct {
 // Nil: a random one, so that reservations end with this value. now is the time by which reservations are
 // too late; nil is time.Now.
 func New(l *limiter.Limiter, secret *rule.KeySecret, now func() time.Time) *Reservations {
-	if secret == nil {
-		secret = rule.NewKeySecret([]byte(rand.Text()))
+	r := &Reservations{limiter: l, secret: []byte(rand.Text()), now: now}
+	if secret != nil {
+		r.secret = secret.Derive("reservations")
 	}
 	if now == nil {
-		now = time.Now
+		r.now = time.Now
 	}
-	return &Reservations{limiter: l, secret: secret, now: now}
+	return r
 }
 
 // Outcome is what became of a reservation: the names of the limits that keep their units, and of those that

@@ -2,6 +2,8 @@ package reservation_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -216,6 +218,26 @@ func TestForged(t *testing.T) {
 		t.Errorf("%v remain", left)
 	}
 	n.settle(t, text, 200, "[] [wrong broken]")
+}
+
+// The protected form of a value is no signature: clients choose values, and see this form of them where
+// subjects are shown.
+func TestForgedByValue(t *testing.T) {
+	n := newNode(t, memory.New(memory.Options{}), strings.ReplaceAll(logins, "ALGORITHM", "sliding_log"))
+	genuine, err := base64.RawURLEncoding.DecodeString(n.reserve(t, false))
+	testkit.Must(t, err)
+	data := genuine[:len(genuine)-sha256.Size]
+	data[1]++ // another reservation
+	keys := rule.NewKeySecret(secret)
+	for _, value := range []string{string(data), "reservation\n" + string(data)} {
+		shown := keys.Append(nil, value)
+		for _, sign := range [][]byte{shown, shown[1:]} {
+			forged := base64.RawURLEncoding.EncodeToString(append(slices.Clone(data), sign...))
+			if _, err := n.Settle(t.Context(), forged, 200); !errors.Is(err, reservation.ErrForged) {
+				t.Errorf("signed by the protected form of %q: %v", value, err)
+			}
+		}
+	}
 }
 
 // After ten minutes a reservation stays charged, but who settled it in time still gets the outcome.

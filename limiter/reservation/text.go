@@ -2,6 +2,7 @@ package reservation
 
 import (
 	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"time"
@@ -11,17 +12,14 @@ import (
 )
 
 // version is the first byte of a reservation, for nodes of other releases.
-const version = 2
+const version = 3
 
 // The lengths of the parts of a reservation, in bytes.
 const (
 	idLen   = 16 // random
-	signLen = 33 // as rule.KeySecret appends it
+	signLen = sha256.Size
 	least   = 1 + idLen + 1 + 1 + 1 + signLen
 )
-
-// signed separates signatures from everything else that is made with the secret.
-const signed = "reservation\n"
 
 // note is a reservation, as its text has it.
 type note struct {
@@ -67,7 +65,9 @@ func (r *Reservations) seal(n *note) string {
 
 // sign appends the signature of data to dst.
 func (r *Reservations) sign(dst, data []byte) []byte {
-	return r.secret.Append(dst, signed+string(data))
+	mac := hmac.New(sha256.New, r.secret)
+	mac.Write(data)
+	return mac.Sum(dst)
 }
 
 func appendBool(dst []byte, yes bool) []byte {
