@@ -473,6 +473,21 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// A line that a crash cut off does not spoil the next one.
+func TestLineCutOff(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "events.jsonl")
+	for content, want := range map[string]string{"": "{", "{}\n": "{}\n{", `{"id":"evt`: "{\"id\":\"evt\n{"} {
+		testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))
+		s := &lineSender{path: name}
+		testkit.Must(t, s.try())
+		e := event(1)
+		answer := s.send(t.Context(), &e)
+		if text, err := os.ReadFile(name); err != nil || answer.Problem != "" || !strings.HasPrefix(string(text), want) || !strings.HasSuffix(string(text), "}\n") {
+			t.Errorf("after %q: %q, %+v, %v", content, text, answer, err)
+		}
+	}
+}
+
 // The secrets are read again for each try; without the file the last ones stay valid.
 func TestNewSecret(t *testing.T) {
 	shop := newReceiver(t)

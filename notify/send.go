@@ -75,6 +75,7 @@ func (s *lineSender) try() error {
 	}
 	f, err := s.open()
 	if err == nil {
+		s.endLine(f)
 		err = f.Close()
 	}
 	if err != nil {
@@ -99,7 +100,25 @@ func (s *lineSender) send(_ context.Context, e *Event) Answer {
 	return Answer{}
 }
 
-// write appends a line, and returns when it is on disk.
+// endLine ends the last line of the file, which a crash may have cut off: the next one begins on a line of its own.
+func (s *lineSender) endLine(f *os.File) {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return
+	}
+	reader, err := os.Open(s.path)
+	if err != nil {
+		return // it can be written only
+	}
+	last := []byte{'\n'}
+	_, _ = reader.ReadAt(last, info.Size()-1)
+	_ = reader.Close()
+	if last[0] != '\n' {
+		_, _ = f.WriteString("\n") // the next line says if the disk is full
+	}
+}
+
+// write appends a line, and returns when it is on disk. Of a line for which there is no room it leaves nothing.
 func (s *lineSender) write(line []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,6 +130,18 @@ func (s *lineSender) write(line []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(line)
+	n, err := f.Write(line)
+	if err != nil && n > 0 {
+		removeLast(f, int64(n))
+	}
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// removeLast removes the bytes that were just written, unless another process has written more behind them.
+func removeLast(f *os.File, n int64) {
+	info, err := f.Stat()
+	end, failed := f.Seek(0, io.SeekCurrent)
+	if err == nil && failed == nil && info.Mode().IsRegular() && info.Size() == end {
+		_ = f.Truncate(end - n) // the error of the line says what is wrong
+	}
 }

@@ -1,0 +1,52 @@
+package notify
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"stint/internal/testkit"
+)
+
+// wholeLines checks that each line of a file is an event, and returns their number.
+func wholeLines(t *testing.T, name string) (n int) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	testkit.Must(t, err)
+	for line := range strings.Lines(string(text)) {
+		if err := json.Unmarshal([]byte(line), new(message)); err != nil || !strings.HasSuffix(line, "\n") {
+			t.Errorf("%v in %q", err, line)
+		}
+		n++
+	}
+	return n
+}
+
+// A disk that fills up in the middle of a line leaves none of it, and the next line is whole.
+func TestFullDisk(t *testing.T) {
+	s := &lineSender{path: filepath.Join(t.TempDir(), "events.jsonl")}
+	testkit.Must(t, s.try())
+	e := event(1)
+	if a := s.send(t.Context(), &e); a.Problem != "" {
+		t.Fatal(a.Problem)
+	}
+	info, err := os.Stat(s.path)
+	testkit.Must(t, err)
+	var limit syscall.Rlimit
+	testkit.Must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	small := limit
+	small.Cur = uint64(info.Size()) * 3 / 2 // room for one line and a half
+	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
+	e = event(2)
+	full := s.send(t.Context(), &e)
+	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	if n := wholeLines(t, s.path); n != 1 || full.Problem == "" {
+		t.Errorf("%d lines on a full disk, want 1: %+v", n, full)
+	}
+	if a := s.send(t.Context(), &e); a.Problem != "" || wholeLines(t, s.path) != 2 {
+		t.Errorf("the same event when there is room: %+v", a)
+	}
+}
