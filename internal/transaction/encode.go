@@ -9,7 +9,10 @@ import (
 
 // The bytes of a usage or an event are its texts, each after its length, and its numbers, all as
 // uvarints. A usage has the number of its periods, and of each start, end, used, and the thresholds in
-// two numbers.
+// two numbers. If withPlans was added to the number, the plan of each follows, else it is that of the names.
+
+// withPlans is more than any number of periods.
+const withPlans = 1 << 10
 
 // ErrEncoding means that bytes are no usage or no event.
 var ErrEncoding = errors.New("no usage or event of a store")
@@ -17,9 +20,16 @@ var ErrEncoding = errors.New("no usage or event of a store")
 // AppendBinary appends the bytes of the usage. The error is always nil.
 func (u *Usage) AppendBinary(b []byte) ([]byte, error) {
 	b = appendTexts(b, u.texts()...)
-	b = appendNumbers(b, uint64(len(u.History)))
+	if n := uint64(len(u.History)); n > 0 {
+		b = appendNumbers(b, withPlans+n)
+	} else {
+		b = appendNumbers(b, n)
+	}
 	for _, p := range u.History {
 		b = appendNumbers(b, uint64(p.Start), uint64(p.End), p.Used, p.Fired[0], p.Fired[1])
+	}
+	for i := range u.History {
+		b = appendText(b, u.History[i].Plan)
 	}
 	return b, nil
 }
@@ -29,13 +39,26 @@ func (u *Usage) UnmarshalBinary(b []byte) error {
 	*u = Usage{}
 	c := cursor{left: b}
 	c.texts(u.texts()...)
-	for range min(c.number(MaxUsage+1), MaxUsage+1) {
+	n := c.number(withPlans + MaxUsage + 1)
+	plans := n > withPlans
+	if plans {
+		n -= withPlans
+	}
+	for range min(n, MaxUsage+1) {
 		p := Period{Start: c.instant(), End: c.instant(), Used: c.number(maxUsed)}
 		p.Fired = Thresholds{c.number(1<<64 - 1), c.number(1<<64 - 1)}
 		if c.wrong {
 			break
 		}
 		u.History = append(u.History, p)
+	}
+	for i := range u.History {
+		p := &u.History[i]
+		if p.Plan = u.Plan; plans {
+			if plan := c.text(); plan != u.Plan { // else they share memory
+				p.Plan = plan
+			}
+		}
 	}
 	return c.end()
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"stint"
 )
@@ -36,6 +37,7 @@ type Period struct {
 	Start, End stint.Instant
 	Used       uint64 // units that were admitted less those that were given back
 	Fired      Thresholds
+	Plan       string // that was charged last in it
 }
 
 // Thresholds is a set of percentages from 1 to 100.
@@ -196,7 +198,9 @@ func (n *Names) Named(t *stint.Take) bool {
 }
 
 // texts returns the names in the order in which they are written.
-func (n *Names) texts() []*string { return []*string{&n.Domain, &n.Rule, &n.Limit, &n.Subject, &n.Plan} }
+func (n *Names) texts() []*string {
+	return []*string{&n.Domain, &n.Rule, &n.Limit, &n.Subject, &n.Plan}
+}
 
 // Clone returns a copy that shares no memory with the take.
 func (n Names) Clone() Names {
@@ -208,7 +212,16 @@ func (n Names) Clone() Names {
 
 // Size returns about how many bytes the texts and periods need.
 func (u *Usage) Size() int {
-	return len(u.Domain) + len(u.Rule) + len(u.Limit) + len(u.Subject) + len(u.Plan) + 40*cap(u.History)
+	return len(u.Domain) + len(u.Rule) + len(u.Limit) + len(u.Subject) + len(u.Plan) + int(unsafe.Sizeof(Period{}))*cap(u.History)
+}
+
+// Charge is [History.Charge], after which the current period has the plan of the names.
+func (u *Usage) Charge(c UseChange, keep int, of int64, notify []uint8, room int) (fired []uint8) {
+	fired = u.History.Charge(c, keep, of, notify, room)
+	if n := len(u.History); n > 0 && c.Charged > 0 {
+		u.History[n-1].Plan = u.Plan
+	}
+	return fired
 }
 
 // Clone returns a copy that shares no memory with the take.

@@ -121,7 +121,7 @@ func TestJoin(t *testing.T) {
 
 // Usages and events are read as they were written, and bytes that are none of them are refused.
 func TestEncoding(t *testing.T) {
-	u := Usage{Names: Names{Domain: "api", Rule: "r", Limit: "l", Subject: "user=1", Plan: "p"}, History: History{{Start: 1, End: 1 << 50, Used: maxUsed, Fired: Thresholds{1 << 63, 1}}, {End: 2}}}
+	u := Usage{Names: Names{Domain: "api", Rule: "r", Limit: "l", Subject: "user=1", Plan: "p"}, History: History{{Start: 1, End: 1 << 50, Used: maxUsed, Fired: Thresholds{1 << 63, 1}, Plan: "p"}, {End: 2, Plan: "other"}, {End: 3}}}
 	e := Event{ID: "x", Names: Names{Domain: "api", Rule: "r", Subject: "s"}, Threshold: 100, Used: 1, Of: 2, Start: 3, End: 4, At: 5}
 	var readU Usage
 	var readE Event
@@ -148,5 +148,15 @@ func TestEncoding(t *testing.T) {
 	}
 	if readU.UnmarshalBinary([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x7f}) == nil {
 		t.Error("read too many periods")
+	}
+}
+
+// The periods of a usage without plans of their own have that of its names.
+func TestEncodingWithoutPlans(t *testing.T) {
+	names := appendTexts(nil, new("api"), new("r"), new("l"), new("user=1"), new("pro"))
+	var u Usage
+	err := u.UnmarshalBinary(appendNumbers(names, 2, 1, 5, 7, 0, 0, 5, 9, 8, 0, 0))
+	if want := (History{{Start: 1, End: 5, Used: 7, Plan: "pro"}, {Start: 5, End: 9, Used: 8, Plan: "pro"}}); err != nil || !reflect.DeepEqual(u.History, want) {
+		t.Errorf("%+v, %v", u, err)
 	}
 }

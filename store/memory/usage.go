@@ -53,7 +53,7 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, c transaction.U
 	}
 	keep, notify := transaction.Metering(t)
 	of := t.Handling.Meter.Of
-	fired := m.History.Charge(c, keep, of, notify, s.outbox.Room())
+	fired := m.Charge(c, keep, of, notify, s.outbox.Room())
 	m.expiry = m.History.Expiry(t.Limit, keep)
 	for _, percent := range fired {
 		if m.base == "" {

@@ -63,6 +63,7 @@ func usage(t *testing.T, o Options) {
 			for i := range call.Takes {
 				if !call.Takes[i].Candidate() {
 					call.Takes[i] = meter(call.Takes[i], keep, notify...)
+					call.Takes[i].Handling.Meter.Plan = pick(r, "pro", "free", "", strings.Repeat("long", 60))
 				}
 			}
 			fmt.Fprintf(&text, "at noon%+dµs:\n%s", call.At-noon, model.Describe(call))

@@ -3,6 +3,7 @@ package connect
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -42,14 +43,15 @@ func (h *Histories) Usages(ctx context.Context, yield func(transaction.Usage) bo
 	if err != nil {
 		return Explain("connect", err)
 	}
-	seen := map[string]bool{}
 	for _, prefix := range h.Prefixes {
 		var wrong error
+		seen := map[[sha256.Size]byte]bool{} // hashes of keys, which are shorter
 		more, err := eachHash(ctx, client, script.UsagesKey(prefix), func(key string, fields map[string]string) bool {
-			if seen[key] {
+			hash := sha256.Sum256([]byte(key))
+			if seen[hash] {
 				return true
 			}
-			seen[key] = true
+			seen[hash] = true
 			var u transaction.Usage
 			u, wrong = script.ReadUsage(fields)
 			return wrong == nil && yield(u)

@@ -76,14 +76,14 @@ func ReadUsage(fields map[string]string) (u transaction.Usage, err error) {
 		if field == "of" || field == "cur" {
 			continue
 		}
-		p, ok := readPeriod(field + " " + value)
+		p, ok := readPeriod(field+" "+value, u.Plan)
 		if !ok {
 			return u, ErrUsage
 		}
 		u.History = append(u.History, p)
 	}
 	slices.SortFunc(u.History, func(a, b transaction.Period) int { return cmp.Compare(a.End, b.End) })
-	current, ok := readPeriod(fields["cur"])
+	current, ok := readPeriod(fields["cur"], u.Plan)
 	if !ok {
 		return u, ErrUsage
 	}
@@ -91,17 +91,21 @@ func ReadUsage(fields map[string]string) (u transaction.Usage, err error) {
 	return u, nil
 }
 
-// readPeriod parses start, end, used and the thresholds that were reached.
-func readPeriod(text string) (p transaction.Period, ok bool) {
-	words := strings.Split(text, " ")
-	if len(words) != 4 {
+// readPeriod parses start, end, used, the thresholds that were reached, and the plan; without one it is plan.
+func readPeriod(text, plan string) (p transaction.Period, ok bool) {
+	words := strings.SplitN(text, " ", 5)
+	switch len(words) {
+	case 4:
+	case 5:
+		plan = words[4]
+	default:
 		return p, false
 	}
 	n, ok := readNumbers(words[:3])
 	if !ok {
 		return p, false
 	}
-	p.Start, p.End, p.Used = stint.Instant(n[0]), stint.Instant(n[1]), n[2]
+	p.Start, p.End, p.Used, p.Plan = stint.Instant(n[0]), stint.Instant(n[1]), n[2], plan
 	for percent := range strings.FieldsFuncSeq(words[3], func(r rune) bool { return r == ',' }) {
 		t, err := strconv.ParseUint(percent, 10, 8)
 		if err != nil || t > 100 {

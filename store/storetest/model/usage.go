@@ -36,7 +36,7 @@ func (m *Store) meter(p *part, before int64, now stint.Instant) {
 	m.usages[p.bucket] = u
 	c = r.Charged(p.Limit, c.Charged, now)
 	keep, notify := transaction.Metering(&p.Take)
-	for _, percent := range u.History.Charge(c, keep, p.Handling.Meter.Of, notify, transaction.MaxEvents) {
+	for _, percent := range u.Charge(c, keep, p.Handling.Meter.Of, notify, transaction.MaxEvents) {
 		e := transaction.Event{
 			ID: transaction.EventID(u.EventBase("model"), percent, c.Start, c.End), Names: u.Names,
 			Threshold: percent, Used: uint64(c.Used), Of: uint64(p.Handling.Meter.Of), Start: c.Start, End: c.End, At: now,

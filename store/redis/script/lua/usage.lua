@@ -4,7 +4,7 @@
 -- The history is a hash. Field "cur" is the current period, any other the start and the end of one:
 --
 --   cur                                 1767225600000000 1767229200000000 85 80,
---   1767222000000000 1767225600000000   12                    used, and the thresholds that were reached
+--   1767222000000000 1767225600000000   12  pro               used, the thresholds that were reached, and the plan
 --   of                                  the names of the key, as migrate.Usage writes them
 --
 -- The sorted set of usages has the keys of the histories of this partition, by the time at which they
@@ -60,16 +60,30 @@ local function oldest(fields)
   return first, count
 end
 
--- roll makes the period from start to stop the current one.
+-- plan_of returns the plan in the names of a key: the last of five texts, each after its length as uvarint.
+local function plan_of(names)
+  local at, text = 1, ''
+  for _ = 1, 5 do
+    local length, scale, byte = 0, 1, 0
+    repeat
+      byte = string.byte(names, at) or 0
+      length, scale, at = length + byte % 128 * scale, scale * 128, at + 1
+    until byte < 128
+    text, at = string.sub(names, at, at + length - 1), at + length
+  end
+  return text
+end
+
+-- roll makes the period from start to stop the current one. The one before has the plan of its last charge.
 local function roll(m, start, stop)
   if m.start then
-    call('HSET', m.key, int(m.start) .. ' ' .. int(m.stop), int(m.used) .. ' ' .. m.fired)
+    call('HSET', m.key, int(m.start) .. ' ' .. int(m.stop), int(m.used) .. ' ' .. m.fired .. ' ' .. plan_of(m.known or ''))
   end
   m.start, m.stop, m.used, m.fired = start, stop, 0, ''
   local field = int(start) .. ' ' .. int(stop)
   local known = call('HMGET', m.key, field)[1] -- the clock ran backwards
   if known then
-    local used, fired = match(known, '^(%d+) ([%d,]*)$')
+    local used, fired = match(known, '^(%d+) ([%d,]*)')
     m.used, m.fired = tonumber(used or 0), fired or ''
     call('HDEL', m.key, field)
   end
