@@ -48,29 +48,20 @@ func (st *Stores) Usage(ctx context.Context, t *stint.Take) (transaction.Usage, 
 	return sum, nil
 }
 
-// Usages calls yield for each history until it returns false.
+// Usages calls yield for each history until it returns false. If several servers have a part of one, because keys
+// moved, each part is one of its own.
 func (st *Stores) Usages(ctx context.Context, yield func(transaction.Usage) bool) error {
-	keepers := st.keepers()
-	if len(keepers) == 1 {
-		return keepers[0].Usages(ctx, yield)
-	}
-	joined := map[string]transaction.Usage{}
-	for _, k := range keepers {
+	more := true
+	for _, k := range st.keepers() {
+		if !more {
+			break
+		}
 		err := k.Usages(ctx, func(u transaction.Usage) bool {
-			base := u.EventBase("")
-			if before, ok := joined[base]; ok {
-				u = before.Join(&u)
-			}
-			joined[base] = u
-			return true
+			more = yield(u)
+			return more
 		})
 		if err != nil {
 			return err
-		}
-	}
-	for _, u := range joined {
-		if !yield(u) {
-			break
 		}
 	}
 	return nil

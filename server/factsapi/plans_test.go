@@ -91,7 +91,7 @@ func TestUsageOfPlans(t *testing.T) {
 	s.now = s.now.AddDate(0, 1, 0)
 	records["user=42"] = plan{"free", 15}
 	s.take(5, "user", "42")
-	if got, want := s.rows(h, "/v1/usage?subject=user%3D46"), "user=46 pro 1 02-15, user=46 pro 8 03-01"; got != want {
+	if got, want := s.rows(h, "/v1/usage?subject=user%3D46"), "user=46 pro 1 02-15, user=46 free 8 03-01"; got != want {
 		t.Errorf("a plan that changed: %q, want %q", got, want)
 	}
 	if got, want := s.rows(h, "/v1/usage?subject=user%3D42"), "user=42 free 5 04-01"; got != want { // 13 days before

@@ -1,7 +1,9 @@
 package factsapi
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -21,7 +23,7 @@ type UsageStore interface {
 	// Usage returns the history of a take's key, and the names of the take if there is none.
 	Usage(ctx context.Context, t *stint.Take) (transaction.Usage, error)
 
-	// Usages calls yield for each history until it returns false.
+	// Usages calls yield for each history until it returns false. A history may come in several parts.
 	Usages(ctx context.Context, yield func(transaction.Usage) bool) error
 }
 
@@ -52,15 +54,24 @@ const (
 const (
 	maxUsageText = 1024
 
-	// maxRows is the most rows of an answer, about 300 MB of memory.
+	// maxRows is the most rows of an answer, about 200 MB of memory.
 	maxRows = 1_000_000
+
+	// maxFull is how many requests may read all histories at the same time.
+	maxFull = 2
+
+	// waitFull is how long a request waits for its turn to read all histories.
+	waitFull = 30 * time.Second
 )
 
 // errTooMany means that an answer would have more than maxRows.
 var errTooMany = errors.New("more than a million periods")
 
 // usageAPI handles the requests of operators and customers.
-type usageAPI struct{ options UsageOptions }
+type usageAPI struct {
+	options UsageOptions
+	full    chan struct{} // has an element for each request that reads all histories, until it is answered
+}
 
 func newUsageAPI(o UsageOptions) *usageAPI {
 	if o.now == nil {
@@ -69,7 +80,7 @@ func newUsageAPI(o UsageOptions) *usageAPI {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &usageAPI{o}
+	return &usageAPI{o, make(chan struct{}, maxFull)}
 }
 
 // NewUsage returns the handler of UsagePath, UsagePlansPath and UsageExportPath. The caller must restrict access to it, with
@@ -85,11 +96,6 @@ func NewUsage(o UsageOptions) http.Handler {
 			f.Write(w)
 		}
 	})
-}
-
-// usageAnswer is the answer to GET /v1/usage.
-type usageAnswer struct {
-	Usage []UsageRow `json:"usage"`
 }
 
 // plansAnswer is the answer to GET /v1/usage/plans.
@@ -117,7 +123,15 @@ func (a *usageAPI) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault
 		return f
 	}
 	jsonbody.ExtendDeadlines(w)
-	rows, err := a.rows(r.Context(), which)
+	takes, direct := a.takesOf(which)
+	if !direct {
+		if f := a.enter(r.Context(), w); f != nil {
+			return f
+		}
+		defer func() { <-a.full }()
+	}
+	now := stint.At(a.options.now())
+	rows, err := a.rows(r.Context(), which, takes, now)
 	switch {
 	case errors.Is(err, errTooMany):
 		return jsonbody.Bad("", "the answer would have "+errTooMany.Error(), "ask for one rule with rule=, or for later ones with from=")
@@ -126,15 +140,51 @@ func (a *usageAPI) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault
 	}
 	switch {
 	case r.URL.Path == UsagePlansPath && asCSV:
-		writeCSV(w, totalHead, totalLines(totals(rows)))
+		writeTotals(w, totals(rows, now))
 	case r.URL.Path == UsagePlansPath:
-		jsonbody.WriteJSON(w, http.StatusOK, plansAnswer{totals(rows)})
+		jsonbody.WriteJSON(w, http.StatusOK, plansAnswer{totals(rows, now)})
 	case asCSV:
-		writeCSV(w, rowHead, rowLines(rows))
+		a.writeRowsCSV(w, rows, now)
 	default:
-		jsonbody.WriteJSON(w, http.StatusOK, usageAnswer{append([]UsageRow{}, rows...)})
+		a.writeRows(w, rows, now)
 	}
 	return nil
+}
+
+// enter waits until the request may read all histories. The memory of such requests is bounded by their number; they
+// keep it until their clients have read the answers.
+func (a *usageAPI) enter(ctx context.Context, w http.ResponseWriter) *jsonbody.Fault {
+	ctx, cancel := context.WithTimeout(ctx, waitFull)
+	defer cancel()
+	select {
+	case a.full <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		w.Header().Set("Retry-After", "30")
+		return &jsonbody.Fault{
+			Status: http.StatusServiceUnavailable, Code: jsonbody.NoDecision,
+			Problem: "others read the use of all subjects", Hint: "try again later, or ask for one subject with subject=",
+		}
+	}
+}
+
+// writeRows answers with rows as JSON, one after the other: all of them would need much memory.
+func (a *usageAPI) writeRows(w http.ResponseWriter, rows []row, now stint.Instant) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	out := bufio.NewWriter(w) // an error means that the client is gone, and stays
+	_, _ = out.WriteString(`{"usage":[`)
+	for i := range rows {
+		if i > 0 {
+			_ = out.WriteByte(',')
+		}
+		text, _ := json.Marshal(a.usageRow(&rows[i], now)) // it never fails
+		if _, err := out.Write(text); err != nil {
+			return
+		}
+	}
+	_, _ = out.WriteString("]}\n")
+	_ = out.Flush()
 }
 
 // failed logs an error of the store and returns the fault, which does not have its cause.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stint"
 	"stint/internal/jsonbody"
 )
 
@@ -24,13 +25,14 @@ func wantsCSV(format string, accept []string) (bool, *jsonbody.Fault) {
 	return false, jsonbody.Bad("format", "unknown", "write json or csv")
 }
 
-// writeCSV answers with lines of CSV.
-func writeCSV(w http.ResponseWriter, head []string, lines [][]string) {
+// writeCSV answers with lines of CSV. each calls write for each line until that returns an error.
+func writeCSV(w http.ResponseWriter, head []string, each func(write func(line []string) error)) {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
 	w.Header().Set("Vary", "Accept")
 	out := csv.NewWriter(w)
 	_ = out.Write(head) // an error means that the client is gone
-	_ = out.WriteAll(lines)
+	each(out.Write)
+	out.Flush()
 }
 
 // formula are the signs by which a spreadsheet takes a cell for a formula, also as wide characters.
@@ -54,26 +56,33 @@ func cell(text string) string {
 
 var rowHead = []string{"id", "domain", "rule", "limit", "subject", "plan", "start", "end", "used", "open"}
 
-func rowLines(rows []UsageRow) (lines [][]string) {
-	for i := range rows {
-		r := &rows[i]
-		lines = append(lines, []string{
-			r.ID, cell(r.Domain), cell(r.Rule), cell(r.Limit), cell(r.Subject), cell(r.Plan), r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339),
-			strconv.FormatUint(r.Used, 10), strconv.FormatBool(r.Open),
-		})
-	}
-	return lines
+// writeRowsCSV answers with rows as CSV.
+func (a *usageAPI) writeRowsCSV(w http.ResponseWriter, rows []row, now stint.Instant) {
+	writeCSV(w, rowHead, func(write func(line []string) error) {
+		for i := range rows {
+			r := a.usageRow(&rows[i], now)
+			err := write([]string{
+				r.ID, cell(r.Domain), cell(r.Rule), cell(r.Limit), cell(r.Subject), cell(r.Plan), r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339),
+				strconv.FormatUint(r.Used, 10), strconv.FormatBool(r.Open),
+			})
+			if err != nil {
+				return
+			}
+		}
+	})
 }
 
 var totalHead = []string{"plan", "domain", "rule", "limit", "start", "end", "subjects", "used", "open"}
 
-func totalLines(all []UsageTotal) (lines [][]string) {
-	for i := range all {
-		t := &all[i]
-		lines = append(lines, []string{
-			cell(t.Plan), cell(t.Domain), cell(t.Rule), cell(t.Limit), t.Start.Format(time.RFC3339), t.End.Format(time.RFC3339),
-			strconv.Itoa(t.Subjects), strconv.FormatUint(t.Used, 10), strconv.FormatBool(t.Open),
-		})
-	}
-	return lines
+// writeTotals answers with totals as CSV.
+func writeTotals(w http.ResponseWriter, all []UsageTotal) {
+	writeCSV(w, totalHead, func(write func(line []string) error) {
+		for i := range all {
+			t := &all[i]
+			_ = write([]string{
+				cell(t.Plan), cell(t.Domain), cell(t.Rule), cell(t.Limit), t.Start.Format(time.RFC3339), t.End.Format(time.RFC3339),
+				strconv.Itoa(t.Subjects), strconv.FormatUint(t.Used, 10), strconv.FormatBool(t.Open),
+			})
+		}
+	})
 }

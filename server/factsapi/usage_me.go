@@ -130,16 +130,16 @@ func (m *me) answer(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
 		jsonbody.WriteJSON(w, http.StatusOK, meAnswer{Subject: subject, Plan: plan, Limits: limits})
 		return nil
 	}
-	var lines [][]string
-	for i := range limits {
-		for _, p := range limits[i].History {
-			lines = append(lines, []string{
-				cell(limits[i].Domain), cell(limits[i].Rule), p.Start.Format(time.RFC3339), p.End.Format(time.RFC3339),
-				strconv.FormatUint(p.Used, 10), strconv.FormatBool(p.Open),
-			})
+	writeCSV(w, []string{"domain", "rule", "start", "end", "used", "open"}, func(write func(line []string) error) {
+		for i := range limits {
+			for _, p := range limits[i].History {
+				_ = write([]string{
+					cell(limits[i].Domain), cell(limits[i].Rule), p.Start.Format(time.RFC3339), p.End.Format(time.RFC3339),
+					strconv.FormatUint(p.Used, 10), strconv.FormatBool(p.Open),
+				})
+			}
 		}
-	}
-	writeCSV(w, []string{"domain", "rule", "start", "end", "used", "open"}, lines)
+	})
 	return nil
 }
 

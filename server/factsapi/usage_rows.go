@@ -38,52 +38,105 @@ type usageFilter struct {
 	closed        bool // only periods that have ended
 }
 
-// rows returns the rows that a filter selects, in order: by period, domain, rule, limit and subject.
-func (a *usageAPI) rows(ctx context.Context, f usageFilter) ([]UsageRow, error) {
-	var all []UsageRow
-	now, rules := stint.At(a.options.now()), a.metered()
-	add := func(u transaction.Usage) bool {
-		all = append(all, a.rowsOf(&u, f, rules, now)...)
-		return len(all) <= maxRows
-	}
-	var err error
-	if takes, direct := a.takesOf(f); direct {
-		for i := range takes {
-			var u transaction.Usage
-			if u, err = a.options.Store.Usage(ctx, &takes[i]); err != nil || !add(u) {
-				break
-			}
-		}
-	} else {
-		err = a.options.Store.Usages(ctx, add)
-	}
-	if err == nil && len(all) > maxRows {
-		err = errTooMany
-	}
-	slices.SortFunc(all, func(a, b UsageRow) int {
-		return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Subject, b.Subject))
-	})
-	return all, err
+// row is a UsageRow in little memory: there may be maxRows of them.
+type row struct {
+	of         *transaction.Names // shared by the rows of a history
+	start, end stint.Instant
+	used       uint64
 }
 
-// rowsOf returns the rows of a history that a filter selects.
-func (a *usageAPI) rowsOf(u *transaction.Usage, f usageFilter, rules metered, now stint.Instant) (rows []UsageRow) {
-	if f.subject != "" && u.Subject != f.subject || f.rule != "" && u.Rule != f.rule {
-		return nil
+// usageRow returns the row as it is answered.
+func (a *usageAPI) usageRow(r *row, now stint.Instant) UsageRow {
+	return UsageRow{
+		ID:     rowID(a.options.Namespace, r.of, r.start, r.end),
+		Domain: r.of.Domain, Rule: r.of.Rule, Limit: r.of.Limit, Subject: r.of.Subject, Plan: r.of.Plan,
+		Start: r.start.Time().UTC(), End: r.end.Time().UTC(), Used: r.used, Open: now < r.end,
 	}
-	plan := cmp.Or(u.Plan, a.planOf(u.Subject))
-	for _, p := range rules.periods(u, now) {
-		start, end := p.Start.Time().UTC(), p.End.Time().UTC()
-		open := now < p.End
-		if !end.After(f.from) || f.closed && open {
+}
+
+// compare orders rows: by period, domain, rule, limit and subject. Rows that are equal in all of them are of one key.
+func (r *row) compare(o *row) int {
+	return cmp.Or(cmp.Compare(r.start, o.start), cmp.Compare(r.end, o.end), cmp.Compare(r.of.Domain, o.of.Domain), cmp.Compare(r.of.Rule, o.of.Rule),
+		cmp.Compare(r.of.Limit, o.of.Limit), cmp.Compare(r.of.Subject, o.of.Subject))
+}
+
+// rows returns the rows that a filter selects, in order. takes are those of the filter's keys; nil: all histories
+// are read.
+func (a *usageAPI) rows(ctx context.Context, f usageFilter, takes []stint.Take, now stint.Instant) (all []row, err error) {
+	c := collector{api: a, filter: f, now: now, rules: a.metered(), texts: map[string]string{}}
+	for i := range takes {
+		u, err := a.options.Store.Usage(ctx, &takes[i])
+		if err != nil {
+			return nil, err
+		}
+		c.add(u)
+	}
+	if takes == nil {
+		err = a.options.Store.Usages(ctx, c.add)
+	}
+	if err == nil && len(c.rows) > maxRows {
+		err = errTooMany
+	}
+	return merged(c.rows), err
+}
+
+// merged puts rows in order, and adds up those of one key: several servers may have a part of a history.
+func merged(all []row) []row {
+	slices.SortFunc(all, func(a, b row) int { return a.compare(&b) })
+	n := 0
+	for i := range all {
+		if n > 0 && all[n-1].compare(&all[i]) == 0 {
+			all[n-1].used += all[i].used
 			continue
 		}
-		rows = append(rows, UsageRow{
-			ID:     rowID(a.options.Namespace, u, p.Start, p.End),
-			Domain: u.Domain, Rule: u.Rule, Limit: u.Limit, Subject: u.Subject, Plan: plan, Start: start, End: end, Used: p.Used, Open: open,
-		})
+		all[n] = all[i]
+		n++
 	}
-	return rows
+	return all[:n]
+}
+
+// collector makes the rows of histories.
+type collector struct {
+	api    *usageAPI
+	filter usageFilter
+	now    stint.Instant
+	rules  metered
+	rows   []row
+	texts  map[string]string // each name of a rule, a limit or a plan once
+}
+
+// add adds the rows of a history that the filter selects. It returns false if there are too many.
+func (c *collector) add(u transaction.Usage) bool {
+	f := &c.filter
+	if f.subject != "" && u.Subject != f.subject || f.rule != "" && u.Rule != f.rule {
+		return true
+	}
+	now := c.api.planOf(u.Subject)
+	var names *transaction.Names
+	for _, p := range c.rules.periods(&u, c.now) {
+		if !p.End.Time().After(f.from) || f.closed && c.now < p.End {
+			continue
+		}
+		if plan := cmp.Or(p.Plan, now); names == nil || names.Plan != plan {
+			names = c.namesOf(&u, plan)
+		}
+		c.rows = append(c.rows, row{names, p.Start, p.End, p.Used})
+	}
+	return len(c.rows) <= maxRows
+}
+
+// namesOf returns the names of a period of a history, which was used under a plan.
+func (c *collector) namesOf(u *transaction.Usage, plan string) *transaction.Names {
+	return &transaction.Names{Domain: c.once(u.Domain), Rule: c.once(u.Rule), Limit: c.once(u.Limit), Subject: u.Subject, Plan: c.once(plan)}
+}
+
+// once returns the same memory for texts that are equal.
+func (c *collector) once(text string) string {
+	if kept, ok := c.texts[text]; ok {
+		return kept
+	}
+	c.texts[text] = text
+	return text
 }
 
 // periods returns the periods of a history that the rule still keeps, as if it had rolled over.
@@ -148,8 +201,8 @@ func (a *usageAPI) planOf(subject string) string {
 }
 
 // rowID returns the ID of a row.
-func rowID(namespace string, u *transaction.Usage, start, end stint.Instant) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", u.EventBase(namespace), start, end))
+func rowID(namespace string, of *transaction.Names, start, end stint.Instant) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", of.EventBase(namespace), start, end))
 	return "use_" + hex.EncodeToString(sum[:16])
 }
 
@@ -167,11 +220,14 @@ type UsageTotal struct {
 }
 
 // totals adds rows up by plan, in the order of the rows.
-func totals(rows []UsageRow) []UsageTotal {
+func totals(rows []row, now stint.Instant) []UsageTotal {
 	index, all := map[UsageTotal]int{}, []UsageTotal{}
 	for i := range rows {
 		r := &rows[i]
-		t := UsageTotal{Plan: r.Plan, Domain: r.Domain, Rule: r.Rule, Limit: r.Limit, Start: r.Start, End: r.End, Open: r.Open}
+		t := UsageTotal{
+			Plan: r.of.Plan, Domain: r.of.Domain, Rule: r.of.Rule, Limit: r.of.Limit,
+			Start: r.start.Time().UTC(), End: r.end.Time().UTC(), Open: now < r.end,
+		}
 		n, known := index[t]
 		if !known {
 			n = len(all)
@@ -179,7 +235,7 @@ func totals(rows []UsageRow) []UsageTotal {
 			all = append(all, t)
 		}
 		all[n].Subjects++
-		all[n].Used += r.Used
+		all[n].Used += r.used
 	}
 	return all
 }

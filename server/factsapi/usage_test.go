@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stint"
@@ -28,6 +30,11 @@ descriptors:
   - key: tenant
     descriptors: [{key: seat, rate_limit: {requests: 10, per: 1h, usage: 1, name: seats}}]
 `
+
+// usageAnswer is the answer to GET /v1/usage.
+type usageAnswer struct {
+	Usage []UsageRow `json:"usage"`
+}
 
 // service is a limiter with histories whose clock the test sets.
 type service struct {
@@ -207,6 +214,70 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s of a broken store: %d %s", path, status, body)
 		}
 	}
+}
+
+// slow is a store whose histories come when the test lets them.
+type slow struct {
+	UsageStore
+	reads atomic.Int32
+	open  chan struct{}
+}
+
+func (s *slow) Usages(context.Context, func(transaction.Usage) bool) error {
+	s.reads.Add(1)
+	<-s.open
+	return nil
+}
+
+// At most two requests read all histories at the same time, and a request for one subject does not wait for them.
+func TestFullReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		store := &slow{UsageStore: s.options.Store, open: make(chan struct{})}
+		s.options.Store = store
+		h := NewUsage(s.options)
+		ask := func(path string) <-chan int {
+			answer := make(chan int, 1)
+			go func() {
+				status, _, header := s.ask(h, path)
+				if status == 503 && header.Get("Retry-After") != "30" {
+					t.Errorf("Retry-After is %q", header.Get("Retry-After"))
+				}
+				answer <- status
+			}()
+			synctest.Wait()
+			return answer
+		}
+		first, second, third := ask("/v1/usage"), ask("/v1/usage/plans"), ask("/v1/usage/export?format=csv")
+		if status := <-ask("/v1/usage?subject=user%3D42"); status != 200 || store.reads.Load() != maxFull {
+			t.Errorf("one subject: %d, and %d read all", status, store.reads.Load())
+		}
+		if status := <-third; status != 503 { // after waitFull
+			t.Errorf("the third: %d", status)
+		}
+		fourth := ask("/v1/usage")
+		close(store.open)
+		if a, b, c := <-first, <-second, <-fourth; a != 200 || b != 200 || c != 200 {
+			t.Errorf("%d, %d, and the one that waited %d", a, b, c)
+		}
+	})
+}
+
+// Parts of a history, which several servers have, are one row.
+func TestParts(t *testing.T) {
+	s := newService(t)
+	s.used()
+	s.options.Store = twice{s.options.Store}
+	if got, want := s.rows(NewUsage(s.options), "/v1/usage?rule=calls"), "user=42 pro 22 03-01, user=42 pro 24 03-01, user=43 free 10 03-01"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// twice is a store that returns each history twice.
+type twice struct{ UsageStore }
+
+func (s twice) Usages(ctx context.Context, yield func(transaction.Usage) bool) error {
+	return s.UsageStore.Usages(ctx, func(u transaction.Usage) bool { return yield(u) && yield(u) })
 }
 
 // meOf returns the handler for customers: two keys of two subjects.
