@@ -277,7 +277,10 @@ func TestParts(t *testing.T) {
 type twice struct{ UsageStore }
 
 func (s twice) Usages(ctx context.Context, yield func(transaction.Usage) bool) error {
-	return s.UsageStore.Usages(ctx, func(u transaction.Usage) bool { return yield(u) && yield(u) })
+	return s.UsageStore.Usages(ctx, func(u transaction.Usage) bool {
+		more := yield(u)
+		return yield(u) && more
+	})
 }
 
 // meOf returns the handler for customers: two keys of two subjects.
