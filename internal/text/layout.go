@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -26,8 +27,12 @@ func (t *Table) Add(first string, cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
+// leastFirst is how much of the first column must have room beside the others.
+const leastFirst = 6
+
 // Write writes an empty line and the table, with lines of at most width characters: it shortens the
-// cells of the first column. It writes nothing if the table has no rows.
+// cells of the first column, and leaves out columns from the right if that is not enough. It writes
+// nothing if the table has no rows.
 func (t *Table) Write(w io.Writer, width int) {
 	if len(t.rows) == 0 {
 		return
@@ -38,16 +43,20 @@ func (t *Table) Write(w io.Writer, width int) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	others := 0
+	others, shown := 0, 1
 	for _, n := range widths[1:] {
+		if others+2+n > width-leastFirst && shown > 1 {
+			break
+		}
 		others += 2 + n
+		shown++
 	}
 	widths[0] = min(widths[0], width-others)
 	fmt.Fprintln(w)
 	for _, row := range append([][]string{t.Head}, t.rows...) {
 		var line strings.Builder
 		fmt.Fprintf(&line, "%-*s", widths[0], Clip(row[0], widths[0]))
-		for i, cell := range row[1:] {
+		for i, cell := range row[1:min(len(row), shown)] {
 			fmt.Fprintf(&line, "  %*s", widths[i+1], cell)
 		}
 		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
@@ -87,6 +96,61 @@ func Item(w io.Writer, mark, s string, width int) {
 		fmt.Fprintln(w, mark+line)
 		mark = strings.Repeat(" ", len(mark))
 	}
+}
+
+// Folder writes lines of at most Width characters to W: it breaks longer ones at spaces, and indents what
+// follows. It keeps words that are longer, and lines that are indented by 4 to 10 spaces, which are for
+// copying. The last line must have its end.
+type Folder struct {
+	W     io.Writer
+	Width int
+
+	line []byte // the begin of a line
+}
+
+// Write writes the lines that have ended.
+func (f *Folder) Write(b []byte) (int, error) {
+	f.line = append(f.line, b...)
+	end := bytes.LastIndexByte(f.line, '\n') + 1
+	for line := range strings.Lines(string(f.line[:end])) {
+		if _, err := io.WriteString(f.W, Fold(line, f.Width, 2)); err != nil {
+			return 0, err
+		}
+	}
+	f.line = append(f.line[:0], f.line[end:]...)
+	return len(b), nil
+}
+
+// Fold breaks a line as [Folder] does, and indents what follows by some spaces more than the line.
+func Fold(line string, width, indent int) string {
+	if utf8.RuneCountInString(line) <= width+1 {
+		return line
+	}
+	if line = strings.TrimRight(line, " \n"); utf8.RuneCountInString(line) <= width {
+		return line + "\n"
+	}
+	begin := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	if n := len(begin); n >= 4 && n <= 10 {
+		return line + "\n"
+	}
+	var b strings.Builder
+	b.WriteString(begin)
+	used := len(begin)
+	rest := strings.TrimSpace(line)
+	for i := 0; rest != ""; i++ {
+		word, after, _ := strings.Cut(rest, " ")
+		spaces := len(after) - len(strings.TrimLeft(after, " ")) + 1 // after the word
+		if i > 0 && used+utf8.RuneCountInString(word) > width {
+			trimmed := strings.TrimRight(b.String(), " ")
+			b.Reset()
+			b.WriteString(trimmed + "\n" + begin + strings.Repeat(" ", indent))
+			used = len(begin) + indent
+		}
+		b.WriteString(word + strings.Repeat(" ", spaces))
+		used += utf8.RuneCountInString(word) + spaces
+		rest = strings.TrimLeft(after, " ")
+	}
+	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
 // Visible shortens text from a log and escapes everything that could move a cursor or break a

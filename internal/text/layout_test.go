@@ -36,3 +36,43 @@ func TestTable(t *testing.T) {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
+
+func TestTableNarrow(t *testing.T) {
+	table := Table{Head: []string{"Rule", "Allowed", "Denied", "Clients"}}
+	table.Add("a long name", int64(1), int64(2), int64(3))
+	for width, want := range map[int]string{
+		40: "\nRule         Allowed  Denied  Clients\na long name        1       2        3\n",
+		25: "\nRule      Allowed  Denied\na long …        1       2\n",
+		20: "\nRule         Allowed\na long name        1\n",
+	} {
+		var b strings.Builder
+		if table.Write(&b, width); b.String() != want {
+			t.Errorf("%d: %q, want %q", width, b.String(), want)
+		}
+	}
+}
+
+func TestFolder(t *testing.T) {
+	for given, want := range map[string]string{
+		"one two\n":                       "one two\n",
+		"one two three four\n":            "one two\n  three\n  four\n",
+		"one two   three four\n":          "one two\n  three\n  four\n",
+		"  one  two three\n":              "  one  two\n    three\n",
+		"one:           \n":               "one:\n",
+		"a-long-word-without-a-break b\n": "a-long-word-without-a-break\n  b\n",
+		"    one two three\n":             "    one two three\n",
+		"\n\n":                            "\n\n",
+		"é é é é é é\n":                   "é é é é é\n  é\n",
+	} {
+		var b strings.Builder
+		f := Folder{W: &b, Width: 10}
+		for i := range len(given) { // in any pieces
+			if n, err := f.Write([]byte(given[i : i+1])); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if b.String() != want {
+			t.Errorf("%q: %q, want %q", given, b.String(), want)
+		}
+	}
+}
