@@ -90,7 +90,7 @@ func (d *rulesDecider) reportCandidates(r *Report) {
 	}
 }
 
-func (r *Report) textCandidates(w io.Writer) {
+func (r *Report) textCandidates(w io.Writer, width int) {
 	if len(r.Candidates) == 0 {
 		return
 	}
@@ -100,5 +100,5 @@ func (r *Report) textCandidates(w io.Writer) {
 			t.Add(c.Rule+[...]string{" now: ", " then: "}[i]+d.Limit, d.Allowed, d.Denied, text.Percent(d.Denied, d.Allowed+d.Denied), d.DeniedClients)
 		}
 	}
-	t.Write(w, textWidth)
+	t.Write(w, width)
 }

@@ -145,6 +145,49 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
+// TestRunInterrupted ends a replay after a block: the report has the lines until there, without the line that
+// the block cuts, and says which part that is. The next input is not opened.
+func TestRunInterrupted(t *testing.T) {
+	log := strings.Repeat(fmt.Sprintf(testLine+"\n", 1, 1), 20_000)
+	input := accesslog.Reader("log", strings.NewReader(log))
+	input.Size = int64(len(log))
+	next := accesslog.Input{Name: "next", Size: 1, Open: func() (io.ReadCloser, error) {
+		t.Error("the next input is opened")
+		return nil, io.EOF
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	blocks := 0
+	report, err := Run(ctx, Options{Limit: testLimit(t, "1/s"), Progress: func(int64, int64) {
+		if blocks++; blocks == 2 {
+			cancel()
+		}
+	}}, []accesslog.Input{input, next})
+	if !errors.Is(err, context.Canceled) || report == nil {
+		t.Fatalf("it returned %v, %v", report, err)
+	}
+	if report.Lines == 0 || report.Lines >= 20_000 || report.Lines != report.Parsed || report.Denied != report.Parsed-1 || !report.Interrupted {
+		t.Errorf("the report has %d lines, %d parsed, %d denied, interrupted %v", report.Lines, report.Parsed, report.Denied, report.Interrupted)
+	}
+	if len(report.Notes) == 0 || !strings.HasPrefix(report.Notes[0], "Interrupted: ") || !strings.Contains(report.Notes[0], "% of the input") {
+		t.Errorf("the notes are %q", report.Notes)
+	}
+}
+
+// TestReadUntil: a read that waits for ever ends with the context.
+func TestReadUntil(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	defer writer.Close()
+	go func() {
+		_, _ = fmt.Fprintf(writer, testLine+"\n", 1, 1)
+		cancel()
+	}()
+	report, err := Run(ctx, Options{Limit: testLimit(t, "1/s")}, []accesslog.Input{accesslog.Reader("pipe", reader)})
+	if !errors.Is(err, context.Canceled) || report == nil {
+		t.Errorf("it returned %v, %v", report, err)
+	}
+}
+
 // repeat is an endless reader of the same bytes.
 type repeat struct{ bytes []byte }
 

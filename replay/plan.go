@@ -14,7 +14,8 @@ import (
 
 // Plan replays the inputs twice, by the rules before a change and by those after it, and returns what
 // the change does. It uses the reorder window and the progress of the options. Each input is opened
-// twice, so it cannot be a stream. Fewer than half of the lines parsed is an [*UnreadableError].
+// twice, so it cannot be a stream. Fewer than half of the lines parsed is an [*UnreadableError]. If ctx
+// ends before, Plan returns the error of ctx and what is known: it compares nothing.
 func Plan(ctx context.Context, before, after *rule.Table, opts Options, inputs []accesslog.Input) (*whatif.Plan, error) {
 	progress := opts.Progress
 	opts.Algorithms = []stint.Algorithm{}
@@ -30,7 +31,10 @@ func Plan(ctx context.Context, before, after *rule.Table, opts Options, inputs [
 		if unusable, ok := errors.AsType[*accesslog.InputError](err); ok && unusable.Name == "rules" {
 			unusable.Name = [2]string{"the old rules", "the new rules"}[i]
 		}
-		if err != nil {
+		switch {
+		case err != nil && sides[i] != nil && sides[i].report != nil: // only ctx ended
+			return interruptedPlan(sides), err
+		case err != nil:
 			return nil, err
 		}
 	}
@@ -81,6 +85,19 @@ func replaySide(ctx context.Context, table *rule.Table, opts Options, inputs []a
 	d.denials = whatif.NewDenials(table)
 	report, err := decide(ctx, &opts, d, inputs)
 	return &side{d, report}, err
+}
+
+// interruptedPlan returns what is known when a replay was interrupted: what the old rules do.
+func interruptedPlan(sides [2]*side) *whatif.Plan {
+	before := sides[0].report
+	p := &whatif.Plan{
+		Lines: before.Lines, Parsed: before.Parsed, Unparseable: before.Unparseable, Late: before.Late,
+		DeniedBefore: before.Denied, Clients: before.DistinctClients, Rules: []whatif.Change{}, Notes: before.Notes, Interrupted: true,
+	}
+	if sides[1] != nil {
+		p.Notes = sides[1].report.Notes
+	}
+	return p
 }
 
 // compareSides compares what the rules before and after a change do.

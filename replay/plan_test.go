@@ -210,3 +210,29 @@ func TestSweepOfResponses(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestPlanInterrupted ends a plan while it replays the old rules, and while it replays the new ones: it
+// says what the old rules deny, and that it compares nothing.
+func TestPlanInterrupted(t *testing.T) {
+	input := clientsLog(t, 100)
+	for _, part := range []int64{0, 1} {
+		ctx, cancel := context.WithCancel(t.Context())
+		opts := Options{Reorder: DefaultReorder, Progress: func(read, total int64) {
+			if 2*read > part*total {
+				cancel()
+			}
+		}}
+		p, err := Plan(ctx, parseRules(t, webRules("requests: 15, per: 1m")), parseRules(t, webRules("requests: 10, per: 1m")), opts, []accesslog.Input{input})
+		if !errors.Is(err, context.Canceled) || p == nil {
+			t.Fatalf("it returned %v, %v", p, err)
+		}
+		var words strings.Builder
+		if err := p.WriteText(&words, 100); err != nil {
+			t.Fatal(err)
+		}
+		if !p.Interrupted || p.NewlyDenied != 0 || len(p.Rules) != 0 || part == 1 && p.DeniedBefore == 0 || len(p.Notes) == 0 ||
+			!strings.Contains(words.String(), "nothing is compared") || !strings.Contains(words.String(), "- Interrupted: ") {
+			t.Errorf("%d: the plan is %+v: %s", part, p, words.String())
+		}
+	}
+}

@@ -76,8 +76,8 @@ type decider interface {
 	report(r *Report)
 }
 
-// Run reads the inputs one after another and decides their lines. It stops when ctx is done. An
-// input that cannot be read is an error. Lines that cannot be parsed are counted, and truncated
+// Run reads the inputs one after another and decides their lines. If ctx ends before, it returns the
+// error of ctx and a report of the lines that it has read. An input that cannot be read is an error. Lines that cannot be parsed are counted, and truncated
 // compressed data is noted in the report.
 func Run(ctx context.Context, opts Options, inputs []accesslog.Input) (*Report, error) {
 	if err := opts.check(); err != nil {
@@ -102,9 +102,14 @@ func decide(ctx context.Context, opts *Options, d decider, inputs []accesslog.In
 		}
 		run.total += in.Size
 	}
+	var interrupted error
 	for _, in := range inputs {
-		if err := run.input(ctx, in); err != nil {
+		if err := run.input(ctx, in); err != nil && ctx.Err() == nil {
 			return nil, err
+		}
+		if interrupted = ctx.Err(); interrupted != nil {
+			run.report.interrupt(run.read, run.total)
+			break
 		}
 	}
 	if err := run.queue.Flush(); err != nil {
@@ -114,7 +119,7 @@ func decide(ctx context.Context, opts *Options, d decider, inputs []accesslog.In
 	run.report.Formats = run.formats.counts()
 	d.report(run.report)
 	run.report.finish(opts)
-	return run.report, nil
+	return run.report, interrupted
 }
 
 func newDecider(opts *Options) (decider, error) {
@@ -145,7 +150,7 @@ const maxSamples = 3
 
 // input reads one input.
 func (r *run) input(ctx context.Context, in accesslog.Input) error {
-	l, err := accesslog.Open(in, r.buf, func(n int) error {
+	l, err := accesslog.Open(in.Until(ctx), r.buf, func(n int) error {
 		r.count(n)
 		return ctx.Err()
 	})

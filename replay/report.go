@@ -104,6 +104,9 @@ type Report struct {
 
 	// Notes are facts that help to judge the numbers.
 	Notes []string `json:"notes"`
+
+	// Interrupted means that the inputs have more lines, which were not read.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // FormatCount is the number of lines in a format.
@@ -208,6 +211,16 @@ func (r *Report) addCurve(c *whatif.Curve) {
 
 func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// interrupt marks the report as that of a part of the inputs. A total of 0 bytes is unknown.
+func (r *Report) interrupt(read, total int64) {
+	r.Interrupted = true
+	part := ""
+	if total > 0 {
+		part = " (" + text.Percent(read, total) + " of the input)"
+	}
+	r.note("Interrupted: the numbers are of the first %s%s.", text.Plural(r.Lines, "line", "lines"), part)
 }
 
 // finish adds the notes about the numbers.

@@ -12,7 +12,7 @@ import (
 	"stint/internal/text"
 )
 
-// textWidth is the maximum width of a line in the text report.
+// textWidth is the maximum width of a line in the text report where no other is given.
 const textWidth = 100
 
 // Headline summarizes the result in one sentence.
@@ -33,44 +33,58 @@ func (r *Report) Headline() string {
 }
 
 // WriteText writes the report for a terminal, with lines of at most 100 characters.
-func (r *Report) WriteText(w io.Writer) error {
+func (r *Report) WriteText(w io.Writer) error { return r.WriteTextWidth(w, textWidth) }
+
+// WriteTextWidth writes the report for a terminal, with lines of at most width characters, at least 40. Of
+// tables it leaves out columns that do not fit.
+func (r *Report) WriteTextWidth(w io.Writer, width int) error {
 	b := bufio.NewWriter(w)
-	for _, line := range text.Wrap(r.Headline(), textWidth) {
+	for _, line := range text.Wrap(r.Headline(), width) {
 		fmt.Fprintln(b, line)
 	}
-	fmt.Fprintf(b, "\nLines   %s read: %s parsed, %s unparseable, %s late\n",
-		text.Thousands(r.Lines), text.Thousands(r.Parsed), text.Thousands(r.Unparseable), text.Thousands(r.Late))
-	if r.Parsed > 0 {
-		for i, line := range text.Wrap(r.FormatText(), textWidth-8) {
-			fmt.Fprintf(b, "%-8s%s\n", [2]string{"Format", ""}[min(i, 1)], line)
-		}
-		fmt.Fprintf(b, "Time    %s\n", r.timeSpan())
-		fmt.Fprintf(b, "Peak    %s per second offered, %s allowed\n", text.Thousands(r.Peak.Offered), text.Thousands(r.Peak.Allowed))
-	}
-	if r.Unmatched > 0 {
-		fmt.Fprintf(b, "Free    %s matched no limit and passed\n", text.Plural(r.Unmatched, "request", "requests"))
-	}
-	r.textRules(b)
-	r.textCandidates(b)
-	r.textClients(b)
-	r.textAlgorithms(b)
+	fmt.Fprintln(b)
+	r.textFacts(b, width)
+	r.textRules(b, width)
+	r.textCandidates(b, width)
+	r.textClients(b, width)
+	r.textAlgorithms(b, width)
 	for _, c := range r.Sweep {
-		c.WriteText(b, textWidth, r.keyNoun())
+		c.WriteText(b, width, r.keyNoun())
 	}
 	if r.Advice != nil {
 		fmt.Fprintln(b)
-		advice.Write(b, r.Advice, textWidth)
+		advice.Write(b, r.Advice, width)
 	}
-	r.textRest(b)
+	r.textRest(b, width)
 	return b.Flush()
 }
 
-func (r *Report) textRules(w io.Writer) {
+// textFacts writes what the log is.
+func (r *Report) textFacts(w io.Writer, width int) {
+	fact := func(name, format string, args ...any) {
+		for _, line := range text.Wrap(fmt.Sprintf(format, args...), width-8) {
+			fmt.Fprintf(w, "%-8s%s\n", name, line)
+			name = ""
+		}
+	}
+	fact("Lines", "%s read: %s parsed, %s unparseable, %s late",
+		text.Thousands(r.Lines), text.Thousands(r.Parsed), text.Thousands(r.Unparseable), text.Thousands(r.Late))
+	if r.Parsed > 0 {
+		fact("Format", "%s", r.FormatText())
+		fact("Time", "%s", r.timeSpan())
+		fact("Peak", "%s per second offered, %s allowed", text.Thousands(r.Peak.Offered), text.Thousands(r.Peak.Allowed))
+	}
+	if r.Unmatched > 0 {
+		fact("Free", "%s matched no limit and passed", text.Plural(r.Unmatched, "request", "requests"))
+	}
+}
+
+func (r *Report) textRules(w io.Writer, width int) {
 	t := text.Table{Head: []string{"Rule", "Allowed", "Denied", ""}}
 	for _, rule := range r.Rules {
 		t.Add(rule.Rule+r.shadowMark(rule.Rule), rule.Allowed, rule.Denied, text.Percent(rule.Denied, rule.Allowed+rule.Denied))
 	}
-	t.Write(w, textWidth)
+	t.Write(w, width)
 }
 
 func (r *Report) shadowMark(rule string) string {
@@ -80,12 +94,12 @@ func (r *Report) shadowMark(rule string) string {
 	return ""
 }
 
-func (r *Report) textClients(w io.Writer) {
+func (r *Report) textClients(w io.Writer, width int) {
 	t := text.Table{Head: []string{r.clientsTitle(), "Allowed", "Denied", ""}}
 	for _, c := range r.Clients {
 		t.Add(c.Key, c.Allowed, c.Denied, text.Percent(c.Denied, c.Allowed+c.Denied))
 	}
-	t.Write(w, textWidth)
+	t.Write(w, width)
 }
 
 // clientsTitle returns the title of the client list.
@@ -105,25 +119,25 @@ func (r *Report) keyNoun() string {
 	return r.ClientKind
 }
 
-func (r *Report) textAlgorithms(w io.Writer) {
+func (r *Report) textAlgorithms(w io.Writer, width int) {
 	t := text.Table{Head: []string{"Algorithm", "Allowed", "Denied", "", "Denied " + r.ClientKind, "Peak/s"}}
 	for _, c := range r.Comparison {
 		t.Add(c.Algorithm+": "+c.Numbers, c.Allowed, c.Denied, text.Percent(c.Denied, c.Allowed+c.Denied), c.DeniedClients, c.Peak)
 	}
-	t.Write(w, textWidth)
+	t.Write(w, width)
 }
 
-func (r *Report) textRest(w io.Writer) {
+func (r *Report) textRest(w io.Writer, width int) {
 	if len(r.Samples) > 0 {
 		fmt.Fprintf(w, "\n%s\n", r.samplesTitle())
 		for _, s := range r.Samples {
-			fmt.Fprintln(w, text.Clip(fmt.Sprintf("  %s:%d  %s", s.Input, s.Line, s.Shown()), textWidth))
+			fmt.Fprintln(w, text.Clip(fmt.Sprintf("  %s:%d  %s", s.Input, s.Line, s.Shown()), width))
 		}
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(w, "\nNotes")
 		for _, note := range r.Notes {
-			text.Item(w, "- ", note, textWidth)
+			text.Item(w, "- ", note, width)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -57,6 +58,51 @@ func File(path string) (Input, error) {
 // Reader returns an input of unknown size, such as standard input.
 func Reader(name string, r io.Reader) Input {
 	return Input{Name: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(r), nil }}
+}
+
+// Until returns the input with an Open and reads that end with the error of ctx when ctx ends, even while
+// they wait, as for the other end of a pipe.
+func (in Input) Until(ctx context.Context) Input {
+	open := in.Open
+	in.Open = func() (io.ReadCloser, error) {
+		f, err := until(ctx, open)
+		if err != nil {
+			return nil, err
+		}
+		return &untilReader{f, ctx}, nil
+	}
+	return in
+}
+
+// untilReader is a reader of [Input.Until].
+type untilReader struct {
+	io.ReadCloser
+	ctx context.Context //nolint:containedctx // Read has no argument for it
+}
+
+// Read reads. After the end of ctx a read that still waits may write into p.
+func (r *untilReader) Read(p []byte) (int, error) {
+	return until(r.ctx, func() (int, error) { return r.ReadCloser.Read(p) })
+}
+
+// until returns what do returns, or the error of ctx if it ends before.
+func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := do()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 const (
@@ -149,6 +195,11 @@ func (l *Lines) Damaged() bool {
 		errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
 }
 
+// stopped reports whether the reader wanted no more, so that the last line may be a part of one.
+func (l *Lines) stopped() bool {
+	return errors.Is(l.end, context.Canceled) || errors.Is(l.end, context.DeadlineExceeded)
+}
+
 // Next returns the next line without its line break, or false after the last line; see Err. The
 // line is valid until the next call.
 func (l *Lines) Next() ([]byte, bool) {
@@ -171,7 +222,7 @@ func (l *Lines) Next() ([]byte, bool) {
 		if l.end != nil {
 			line := l.buf[l.from:l.to]
 			l.from = l.to
-			return trimReturn(line), len(line) > 0 && !l.skip
+			return trimReturn(line), len(line) > 0 && !l.skip && !l.stopped()
 		}
 		if l.from == 0 && l.to == maxLine { // too long: return the beginning only
 			l.from, l.skip = l.to, true

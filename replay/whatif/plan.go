@@ -31,6 +31,9 @@ type Plan struct {
 
 	// Notes are facts that help to judge the numbers.
 	Notes []string `json:"notes"`
+
+	// Interrupted means that the new rules were not replayed to the end, so nothing is compared.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // Metrics returns the names that Measure knows.
@@ -68,6 +71,10 @@ func (p *Plan) WriteJSON(w io.Writer) error {
 
 // Headline returns the plan in one sentence.
 func (p *Plan) Headline() string {
+	if p.Interrupted {
+		return fmt.Sprintf("Interrupted before the new rules were replayed, so nothing is compared: %s of %s are denied now.",
+			text.Thousands(p.DeniedBefore), text.Plural(p.Parsed, "request", "requests"))
+	}
 	if len(p.Rules) == 0 {
 		return fmt.Sprintf("The change affects none of %s.", text.Plural(p.Parsed, "request", "requests"))
 	}
