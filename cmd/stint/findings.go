@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint/cmd/stint/cli"
+	"stint/cmd/stint/view"
 	"stint/internal/strictyaml"
 	"stint/internal/text"
 	"stint/rule"
@@ -146,9 +147,10 @@ func (r *checkReport) fails() bool {
 
 // print prints the text report. The changes are first, because they are the purpose of --against.
 func (r *checkReport) print(s cli.Streams, err error) error {
-	r.printChanges(s.Out)
+	out, faults := view.Fit(s.Out), view.Fit(s.Err)
+	r.printChanges(out)
 	for _, f := range r.findings {
-		printFault(s.Err, fmt.Sprintf("%s: %s: %s (%s)", placeOf(f.File, f.Line), f.Severity, f.Text, f.ID), f.Hint)
+		printFault(faults, fmt.Sprintf("%s: %s: %s (%s)", placeOf(f.File, f.Line), f.Severity, f.Text, f.ID), f.Hint)
 	}
 	if r.options.dump && r.table != nil {
 		fmt.Fprint(s.Out, r.table)
@@ -158,16 +160,16 @@ func (r *checkReport) print(s cli.Streams, err error) error {
 	}
 	for _, f := range r.away {
 		if f.Hint == "" {
-			fmt.Fprintln(s.Out, f.Text)
+			fmt.Fprintln(out, f.Text)
 			continue
 		}
-		fmt.Fprintf(s.Out, "%s: %s: %s\n", placeOf(f.File, f.Line), f.Rule, f.Text)
+		fmt.Fprintf(out, "%s: %s: %s\n", placeOf(f.File, f.Line), f.Rule, f.Text)
 	}
 	if r.catalog != nil {
-		fmt.Fprintln(s.Out, r.catalog)
+		fmt.Fprintln(out, r.catalog)
 	}
 	if !r.catalogOnly {
-		fmt.Fprintln(s.Out, r.summary())
+		fmt.Fprintln(out, r.summary())
 	}
 	if r.fails() {
 		return errThreshold

@@ -43,10 +43,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 
 	"stint/cmd/stint/bench"
 	"stint/cmd/stint/cli"
 	"stint/cmd/stint/manual"
+	"stint/cmd/stint/view"
 	"stint/internal/strictyaml"
 )
 
@@ -83,9 +85,9 @@ func main() {
 }
 
 // interruptible reports whether a command does more after an interrupt than end: serve drains, top prints its last screen, and
-// bench load what it has measured.
+// the others what they know so far.
 func interruptible(args []string) bool {
-	return len(args) > 0 && (args[0] == "serve" || args[0] == "top") || len(args) > 1 && args[0] == "bench" && args[1] == "load"
+	return len(args) > 0 && slices.Contains([]string{"serve", "top", "replay", "plan", "bench"}, args[0])
 }
 
 // envoyName is the name of the program in deployments of envoyproxy/ratelimit, which start it
@@ -116,7 +118,7 @@ func run(ctx context.Context, s cli.Streams, args []string) int {
 	name, rest := args[0], args[1:]
 	switch name {
 	case "help", "-h", "--help":
-		return report(s.Err, help(s.Out, rest))
+		return report(view.Fit(s.Err), help(s.Out, rest))
 	case "-v", "--version":
 		name = "version"
 	}
@@ -128,9 +130,9 @@ func run(ctx context.Context, s cli.Streams, args []string) int {
 			printCommandHelp(s.Out, c)
 			return exitOK
 		}
-		return report(s.Err, c.Run(ctx, s, rest))
+		return report(view.Fit(s.Err), c.Run(ctx, s, rest))
 	}
-	return report(s.Err, unknownCommand(name))
+	return report(view.Fit(s.Err), unknownCommand(name))
 }
 
 // wantsHelp reports whether the flags contain --help.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/cmd/stint/cli"
+	"stint/cmd/stint/view"
 	"stint/replay"
 	"stint/replay/whatif"
 	"stint/rule/rulefile"
@@ -61,7 +62,7 @@ func (o *planOptions) flagSet() *pflag.FlagSet {
 
 // planWriters has a function for each format of a plan.
 var planWriters = map[string]func(*whatif.Plan, io.Writer) error{
-	"text": func(p *whatif.Plan, w io.Writer) error { return p.WriteText(w, cli.HelpWidth) },
+	"text": func(p *whatif.Plan, w io.Writer) error { return p.WriteText(w, view.Width(w)) },
 	"json": (*whatif.Plan).WriteJSON,
 }
 
@@ -74,6 +75,8 @@ func runPlan(ctx context.Context, s cli.Streams, args []string) error {
 	if err := o.check(flags); err != nil {
 		return err
 	}
+	ctx, stop := cli.UntilInterrupted(ctx)
+	defer stop()
 	thresholds, err := parseThresholds(o.failIf, new(whatif.Plan))
 	if err != nil {
 		return err
@@ -91,13 +94,16 @@ func runPlan(ctx context.Context, s cli.Streams, args []string) error {
 		return err
 	}
 	bar := newBar(s.Err)
-	plan, err := replay.Plan(ctx, before, after, replay.Options{Reorder: o.reorder, Progress: bar.show}, inputs)
+	plan, interrupted := replay.Plan(ctx, before, after, replay.Options{Reorder: o.reorder, Progress: bar.show}, inputs)
 	bar.finish()
-	if err != nil {
-		return err
+	if plan == nil {
+		return interrupted
 	}
 	if err := writeReport(s, "plan", o.out, func(w io.Writer) error { return planWriters[o.format](plan, w) }); err != nil {
 		return err
+	}
+	if interrupted != nil {
+		return cli.ErrInterrupted
 	}
 	return judge(s, thresholds, plan)
 }

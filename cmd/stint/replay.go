@@ -15,6 +15,7 @@ import (
 
 	"stint"
 	"stint/cmd/stint/cli"
+	"stint/cmd/stint/view"
 	"stint/replay"
 	"stint/replay/accesslog"
 	"stint/rule/rulefile"
@@ -30,7 +31,8 @@ It reads the logs of Apache and nginx (common and combined), Envoy, HAProxy, AWS
 Application Load Balancer and Cloudflare, and JSON with the usual names, and prints which
 format it found. The exit status is 1 if it can parse less than half of the lines or none,
 and 99 if the condition of --fail-if is met: denied, late or unparseable, then > >= < or <=,
-then a number of lines or a share (1%).
+then a number of lines or a share (1%). Ctrl-C prints the report of the lines until there, and
+ends with status 130.
 
   stint replay --limit "100/min by ip" access.log
   stint replay --limit "100/min by ip" --fail-if "denied > 1%" access.log
@@ -83,7 +85,7 @@ func (o *replayOptions) flagSet() *pflag.FlagSet {
 
 // writers has a function for each format of a report.
 var writers = map[string]func(*replay.Report, io.Writer) error{
-	"text": (*replay.Report).WriteText,
+	"text": func(r *replay.Report, w io.Writer) error { return r.WriteTextWidth(w, view.Width(w)) },
 	"json": (*replay.Report).WriteJSON,
 	"html": (*replay.Report).WriteHTML,
 }
@@ -94,6 +96,8 @@ func runReplay(ctx context.Context, s cli.Streams, args []string) error {
 	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
+	ctx, stop := cli.UntilInterrupted(ctx)
+	defer stop()
 	write, err := o.check(flags)
 	if err != nil {
 		return err
@@ -108,13 +112,16 @@ func runReplay(ctx context.Context, s cli.Streams, args []string) error {
 	}
 	bar := newBar(s.Err)
 	options.Progress = bar.show
-	report, err := replay.Run(ctx, options, inputs)
+	report, interrupted := replay.Run(ctx, options, inputs)
 	bar.finish()
-	if err != nil {
-		return err
+	if report == nil {
+		return interrupted
 	}
 	if err := writeReport(s, "report", o.out, func(w io.Writer) error { return write(report, w) }); err != nil {
 		return err
+	}
+	if interrupted != nil {
+		return cli.ErrInterrupted
 	}
 	return o.judge(s, report)
 }

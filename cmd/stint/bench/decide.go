@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"runtime"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"stint"
 	"stint/cmd/stint/cli"
+	"stint/cmd/stint/view"
 	"stint/internal/text"
 	"stint/internal/web"
 	"stint/loadtest"
@@ -47,7 +47,7 @@ func (o *decideOptions) flagSet() *pflag.FlagSet {
 	flags.StringVar(&o.url, "url", "", "`URL` of a service on this machine, for example http://127.0.0.1:8080")
 	flags.DurationVar(&o.duration, "duration", 3*time.Second, "duration, a `TIME` of at most 10m")
 	flags.Uint64Var(&o.count, "count", 0, "most decisions, a `NUMBER`; 0: no limit")
-	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "`NUMBER` of workers that run at the same time")
+	flags.IntVar(&o.workers, "workers", 0, "`NUMBER` of workers that run at the same time; one for each processor by default")
 	flags.IntVar(&o.keys, "keys", 100_000, "`NUMBER` of keys")
 	flags.StringVar(&o.limit, "limit", "100/s", "`LIMIT` of each key: N/UNIT")
 	flags.StringVar(&o.algorithm, "algorithm", stint.TokenBucket.String(), "`NAME` of the limit's algorithm")
@@ -69,6 +69,9 @@ func (o *decideOptions) check(flags *pflag.FlagSet) error {
 	if o.duration <= 0 || o.duration > maxBenchTime {
 		return cli.Usage(fmt.Sprintf("--duration: %v is not between 0 and %v", o.duration, maxBenchTime), "write a time such as 5s")
 	}
+	if o.workers == 0 && !flags.Changed("workers") { // no default of this machine: it would stand in manual pages
+		o.workers = runtime.GOMAXPROCS(0)
+	}
 	return errors.Join(between("workers", o.workers, maxBenchWorkers), between("keys", o.keys, maxBenchKeys))
 }
 
@@ -89,36 +92,45 @@ func runDecide(ctx context.Context, s cli.Streams, args []string) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := cli.UntilInterrupted(ctx)
+	defer stop()
 	if o.url != "" {
-		return o.service(ctx, s.Out, limit.Limit)
+		err = o.service(ctx, s, limit.Limit)
+	} else {
+		o.memory(ctx, s, limit.Limit)
 	}
-	o.memory(ctx, s.Out, limit.Limit)
-	return nil
+	if ctx.Err() != nil {
+		return cli.ErrInterrupted
+	}
+	return err
 }
 
-func (o *decideOptions) plan(every uint64) measurePlan {
-	return measurePlan{Workers: o.workers, Keys: o.keys, For: o.duration, Count: o.count, Every: every}
+// measure measures a target, and times one of every so many decisions. It draws its progress.
+func (o *decideOptions) measure(ctx context.Context, s cli.Streams, every uint64, ask measureTarget) *measureResult {
+	defer newProgress(s.Err, o.duration).tick()()
+	return measureRun(ctx, measurePlan{Workers: o.workers, Keys: o.keys, For: o.duration, Count: o.count, Every: every}, ask)
 }
 
 // memory measures a store in this process.
-func (o *decideOptions) memory(ctx context.Context, w io.Writer, limit *stint.Limit) {
+func (o *decideOptions) memory(ctx context.Context, s cli.Streams, limit *stint.Limit) {
 	store := memory.New(memory.Options{})
 	keys := make([]stint.Key, o.keys)
 	for i := range keys {
 		keys[i] = stint.Key(fmt.Sprintf("bench/user=%d", i))
 	}
 	// Reading the clock costs as much as such a decision, so only one in 64 is timed.
-	total := measureRun(ctx, o.plan(64), func(_ context.Context, key int) (bool, error) {
+	total := o.measure(ctx, s, 64, func(_ context.Context, key int) (bool, error) {
 		return store.Take(keys[key], limit, 1).Allowed, nil
 	})
-	fmt.Fprintf(w, "store in memory, %s, %s, %s\n", o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
-	total.Print(w)
+	out := view.Fit(s.Out)
+	fmt.Fprintf(out, "store in memory, %s, %s, %s\n", o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
+	total.Print(out)
 	stats := store.Stats()
-	fmt.Fprintf(w, "memory     %d bytes for %d keys\n", stats.Bytes, stats.Keys)
+	fmt.Fprintf(out, "memory     %d bytes for %d keys\n", stats.Bytes, stats.Keys)
 }
 
 // service measures a running service.
-func (o *decideOptions) service(ctx context.Context, w io.Writer, limit *stint.Limit) error {
+func (o *decideOptions) service(ctx context.Context, s cli.Streams, limit *stint.Limit) error {
 	to, err := decideURL(o.url)
 	if err != nil {
 		return err
@@ -126,14 +138,15 @@ func (o *decideOptions) service(ctx context.Context, w io.Writer, limit *stint.L
 	target := loadtest.NewLimitCheck(to, limit, loadtest.Options{Prefix: "bench/user="})
 	defer target.Close() //nolint:errcheck // all answers have been read
 	caller := target.Caller()
-	total := measureRun(ctx, o.plan(1), func(ctx context.Context, key int) (bool, error) {
+	total := o.measure(ctx, s, 1, func(ctx context.Context, key int) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, decideTimeout)
 		defer cancel()
 		answer, err := caller.Ask(ctx, key, 1)
 		return answer.Allowed, err
 	})
-	fmt.Fprintf(w, "%s/v1/check, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
-	total.Print(w)
+	out := view.Fit(s.Out)
+	fmt.Fprintf(out, "%s/v1/check, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
+	total.Print(out)
 	if n, err := total.Failed(); err != nil {
 		return cli.Refuse(fmt.Sprintf("%d requests failed, for example: %v", n, err), "is stint serve running there?")
 	}

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"stint"
 	"stint/cmd/stint/cli"
+	"stint/cmd/stint/view"
 	"stint/loadtest"
 	"stint/replay"
 )
@@ -110,11 +110,11 @@ func runLoad(ctx context.Context, s cli.Streams, args []string) error {
 	defer plan.Target.Close() //nolint:errcheck // all answers have been read
 	var shown *progress
 	if !o.json {
-		shown = newProgress(s.Err, plan)
+		shown = newProgress(s.Err, plan.Duration)
+		shown.follow(plan)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	ctx, stop := cli.UntilInterrupted(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	report, err := plan.Run(ctx)
 	shown.finish()
 	if err != nil {
@@ -134,11 +134,11 @@ func refusal(err error) error {
 
 // print prints the report, and returns the error for the exit status.
 func (o *loadOptions) print(s cli.Streams, r *loadtest.Report) error {
-	write := r.WriteText
+	write, out := r.WriteText, view.Fit(s.Out)
 	if o.json {
-		write = r.WriteJSON
+		write, out = r.WriteJSON, s.Out
 	}
-	if err := write(s.Out); err != nil {
+	if err := write(out); err != nil {
 		return err
 	}
 	if o.html != "" {

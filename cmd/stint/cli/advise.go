@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"stint/cmd/stint/view"
 	"stint/facts/advice"
 	"stint/server/access"
 )
@@ -44,5 +45,5 @@ func runAdvise(ctx context.Context, s Streams, args []string) error {
 		At, Since time.Time
 		Advice    []advice.Advice
 	}
-	return c.show(s.Out, body, &answer, func(w io.Writer) { advice.Write(w, answer.Advice, HelpWidth) })
+	return c.show(s.Out, body, &answer, func(w io.Writer) { advice.Write(w, answer.Advice, view.Width(s.Out)) })
 }

@@ -303,4 +303,6 @@ func runOverrides(ctx context.Context, s Streams, args []string) error {
 }
 
 // columns returns a writer that aligns columns.
-func columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+func columns(out io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(view.Fit(out), 0, 0, 2, ' ', 0)
+}

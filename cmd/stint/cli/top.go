@@ -15,8 +15,15 @@ import (
 	"stint/server/access"
 )
 
-// ErrInterrupted ends a command with status 130.
+// ErrInterrupted ends a command with status 130. It has printed what it knows.
 var ErrInterrupted = errors.New("interrupted")
+
+// UntilInterrupted returns a context that ends at an interrupt. A second interrupt ends the program at once.
+func UntilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
 
 func topCommand() Command {
 	return Command{
@@ -60,7 +67,7 @@ func runTop(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	ctx, stop := UntilInterrupted(ctx)
 	defer stop()
 	err = view.Run(ctx, view.Options{
 		Fetch: func(ctx context.Context) (*view.Snapshot, error) { return c.snapshot(ctx, o.keys) },

@@ -59,8 +59,8 @@ func withHelp(commands []cli.Command) []cli.Command {
 	return append(slices.Clone(commands), help)
 }
 
-// Usages returns the help of the flags of a command.
-func Usages(c cli.Command) string {
+// Usages returns the help of the flags of a command, in lines of at most width characters.
+func Usages(c cli.Command, width int) string {
 	var b strings.Builder
 	for i, g := range c.Flags() {
 		if g.Title != "" {
@@ -69,7 +69,7 @@ func Usages(c cli.Command) string {
 			}
 			b.WriteString(g.Title + "\n")
 		}
-		if b.WriteString(g.Flags.FlagUsagesWrapped(cli.HelpWidth)); !g.Flags.HasFlags() {
+		if b.WriteString(g.Flags.FlagUsagesWrapped(width)); !g.Flags.HasFlags() {
 			b.WriteString("      none\n")
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"stint/internal/text"
 )
 
 // Options are the settings of Run.
@@ -140,6 +142,25 @@ func Terminal(out io.Writer) func() (width, height int, terminal bool) {
 		width, height, err := term.GetSize(int(file.Fd()))
 		return width, height, err == nil
 	}
+}
+
+// The narrowest and the widest lines of texts. A terminal that is narrower breaks lines by itself.
+const narrowest, widest = 40, defaultWidth
+
+// Width returns how many characters a line of a text for an output may have: on a terminal its columns.
+func Width(out io.Writer) int {
+	if width, _, terminal := Terminal(out)(); terminal && width > 0 {
+		return min(max(width, narrowest), widest)
+	}
+	return widest
+}
+
+// Fit returns an output for lines that may be wider than a terminal: there it breaks them at spaces.
+func Fit(out io.Writer) io.Writer {
+	if width, _, terminal := Terminal(out)(); terminal && width > 0 {
+		return &text.Folder{W: out, Width: max(width, narrowest)}
+	}
+	return out
 }
 
 // Color reports whether the environment wants colors on a terminal, see no-color.org.
