@@ -157,6 +157,21 @@ func TestSchema(t *testing.T) {
 		"shape: daemon", "replica: 3", "replicas: two", "image: {digest: sha256:abc}", "store: postgres://a",
 		"drain: {delay: 10s}", "service: {type: External}", "sidecar: {port: 0}", "memory: 256MB",
 		"rules: {a/b.yaml: ''}", "settings: {store: memory}", "settings: {http: ''}", "settings: {drain-delay: 60s}",
+		// What the chart sets itself, or what nothing would read.
+		"settings: {memory: 1GiB}", "settings: {rules: [/x]}", "rules: {..: ''}", "rules: {a.txt: ''}", "rules: {" + strings.Repeat("a", 249) + ".yaml: ''}",
+		// Sections that are taken away.
+		"settings: null", "rules: null", "admin: null", "drain: null", "drain: {delay: null}", "image: null", "autoscaling: null", "autoscaling: {max: null}",
+		"disruptionBudget: null", "networkPolicy: null", "serviceMonitor: null", "service: null", "sidecar: null", "gateway: null", "gateway: {caddyfile: null}",
+		// Labels that the chart has too, so that a pod would not belong to its Deployment.
+		"podLabels: {app.kubernetes.io/name: x}", "podLabels: {app.kubernetes.io/instance: x}", "serviceMonitor: {labels: {app.kubernetes.io/component: x}}",
+		"podAnnotations: {checksum/config: x}", "podLabels: {'a b': x}", "podLabels: {a: 'b c'}", "podLabels: {a: " + strings.Repeat("b", 64) + "}",
+		// What Kubernetes refuses, some of it only when the pod starts.
+		"image: {repository: 'a: b'}", "image: {repository: a, tag: 'x y'}", "admin: {secret: A_b}", "storeSecret: '../x'", "gateway: {secrets: [a, a]}",
+		"gateway: {secrets: ['../x']}", "imagePullSecrets: [{name: a, key: b}]", "disruptionBudget: {maxUnavailable: half}", "disruptionBudget: {maxUnavailable: -1}",
+		"serviceMonitor: {interval: '30'}", "replicas: 3000000000", "memory: 0MiB", "gateway: {caddyfile: \"a\\u0007b\"}",
+		// Ports and a name that Stint has in the same pod.
+		"sidecar: {port: 8080}", "sidecar: {port: 9090}", "sidecar: {container: {name: stint}}",
+		"autoscaling: {enabled: true, min: 5, max: 2}",
 	} {
 		if _, err := render(t, c, values); err == nil {
 			t.Errorf("%s is accepted", values)
@@ -226,5 +241,79 @@ func noNumbers(t *testing.T, release string, object any) {
 			}
 			noNumbers(t, release, value)
 		}
+	}
+}
+
+// The checksum, with which a change starts new pods, changes with what the shape uses, and only then.
+func TestChecksum(t *testing.T) {
+	c := load(t)
+	checksum := func(values string) string {
+		t.Helper()
+		rendered, err := render(t, c, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`checksum/config: ([0-9a-f]{64})\n`).FindStringSubmatch(manifests(rendered))
+		if found == nil {
+			t.Fatalf("%s: no checksum", values)
+		}
+		return found[1]
+	}
+	for _, shape := range shapes {
+		before := checksum("shape: " + shape)
+		for values, changes := range map[string]bool{
+			"settings: {unmatched: deny}":         shape != "gateway",
+			"memory: 1GiB":                        shape != "gateway",
+			"drain: {delay: 11}":                  shape != "gateway",
+			"gateway: {caddyfile: \":8080 { }\"}": shape == "gateway",
+			"rules: {api.yaml: \"domain: a\"}":    false, // reloaded without a restart
+			"replicas: 3":                         false,
+		} {
+			if got := checksum("shape: "+shape+"\n"+values) != before; got != changes {
+				t.Errorf("%s, %s: the checksum changes: %v, want %v", shape, values, got, changes)
+			}
+		}
+	}
+}
+
+// Values at their ends are rendered to what they say.
+func TestEdges(t *testing.T) {
+	c := load(t)
+	text := func(values string) string {
+		t.Helper()
+		rendered, err := render(t, c, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return manifests(rendered)
+	}
+	// No port for a store: a rule without ports would allow all.
+	policy := text("networkPolicy: {enabled: true, storePorts: []}")
+	_, egress, found := strings.Cut(policy, "  egress:\n")
+	egress, _, _ = strings.Cut(egress, "---")
+	if want := "    - ports:\n        - {port: 53, protocol: UDP}\n        - {port: 53, protocol: TCP}\n"; !found || egress != want {
+		t.Errorf("without ports of a store the egress is %q, want %q", egress, want)
+	}
+	// Kubernetes before 1.33 refuses to sleep for no time.
+	for delay, sleeps := range map[string]bool{"0": false, "1": true} {
+		if got := strings.Contains(text("shape: gateway\ndrain: {delay: "+delay+"}"), "preStop"); got != sleeps {
+			t.Errorf("delay %s: sleeps %v, want %v", delay, got, sleeps)
+		}
+	}
+	// A Caddyfile may begin with spaces.
+	files := 0
+	for document := range strings.SplitSeq(text("shape: gateway\ngateway: {caddyfile: \"  :80 {\\n\\t}\\n---\\n\"}"), "\n---\n") {
+		object, err := chartutil.ReadValues([]byte(document))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, document)
+		}
+		if file, err := object.PathValue("data.Caddyfile"); err == nil {
+			if files++; strings.TrimRight(fmt.Sprint(file), "\n") != "  :80 {\n\t}\n---" {
+				t.Errorf("the Caddyfile is %q", file)
+			}
+		}
+	}
+	if files != 1 {
+		t.Errorf("%d Caddyfiles", files)
 	}
 }

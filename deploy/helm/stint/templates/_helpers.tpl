@@ -52,6 +52,20 @@ seccompProfile:
   {{- end }}
 {{- end }}
 
+{{- /* The files of the program beside its rules. */ -}}
+{{- define "stint.config" -}}
+{{- if eq .Values.shape "gateway" }}
+
+{{- /* 2: a Caddyfile may begin with spaces. */}}
+Caddyfile: |2
+  {{- .Values.gateway.caddyfile | trimSuffix "\n" | nindent 2 }}
+{{- else }}
+{{- $settings := dict "rules" (list "/etc/stint/rules") "memory" .Values.memory "log-format" "json" "drain-delay" (printf "%ds" (int .Values.drain.delay)) "drain-timeout" (printf "%ds" (int .Values.drain.timeout)) }}
+stint.yaml: |
+  {{- toYaml (merge (deepCopy .Values.settings) $settings) | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- /* The container of the service. host: where it listens. */ -}}
 {{- define "stint.container" -}}
 {{- $host := "0.0.0.0" }}
