@@ -478,7 +478,7 @@ func TestLineCutOff(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events.jsonl")
 	for content, want := range map[string]string{"": "{", "{}\n": "{}\n{", `{"id":"evt`: "{\"id\":\"evt\n{"} {
 		testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))
-		s := &lineSender{path: name}
+		s := newLineSender(name, nil)
 		testkit.Must(t, s.try())
 		e := event(1)
 		answer := s.send(t.Context(), &e)
@@ -486,6 +486,38 @@ func TestLineCutOff(t *testing.T) {
 			t.Errorf("after %q: %q, %+v, %v", content, text, answer, err)
 		}
 	}
+}
+
+// stuck is a pipe that nobody reads until it is opened.
+type stuck struct{ open chan struct{} }
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s.open
+	return len(p), nil
+}
+
+// A pipe that nobody reads fails its tries in time, and does not hold up the end of the service.
+func TestStuckLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipe := stuck{make(chan struct{})}
+		s := newLineSender(stdout, pipe)
+		e := event(1)
+		began := time.Now()
+		first, second := s.send(t.Context(), &e), s.send(t.Context(), &e)
+		if took := time.Since(began); took != 2*Timeout || !strings.Contains(first.Problem, "nobody reads") || second != first {
+			t.Errorf("after %v: %+v, %+v", took, first, second)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		began = time.Now()
+		if a := s.send(ctx, &e); a.Problem == "" || time.Since(began) != time.Second {
+			t.Errorf("at the end: after %v %+v", time.Since(began), a)
+		}
+		close(pipe.open)
+		if a := s.send(t.Context(), &e); a.Problem != "" {
+			t.Errorf("when it is read again: %+v", a)
+		}
+	})
 }
 
 // The secrets are read again for each try; without the file the last ones stay valid.

@@ -27,7 +27,7 @@ func wholeLines(t *testing.T, name string) (n int) {
 
 // A disk that fills up in the middle of a line leaves none of it, and the next line is whole.
 func TestFullDisk(t *testing.T) {
-	s := &lineSender{path: filepath.Join(t.TempDir(), "events.jsonl")}
+	s := newLineSender(filepath.Join(t.TempDir(), "events.jsonl"), nil)
 	testkit.Must(t, s.try())
 	e := event(1)
 	if a := s.send(t.Context(), &e); a.Problem != "" {
@@ -48,5 +48,22 @@ func TestFullDisk(t *testing.T) {
 	}
 	if a := s.send(t.Context(), &e); a.Problem != "" || wholeLines(t, s.path) != 2 {
 		t.Errorf("the same event when there is room: %+v", a)
+	}
+}
+
+// A named pipe gets each line once, when it has a reader.
+func TestNamedPipe(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	testkit.Must(t, syscall.Mkfifo(name, 0o600))
+	s := newLineSender(name, nil)
+	testkit.Must(t, s.try())
+	answer := make(chan Answer)
+	go func() {
+		e := event(1)
+		answer <- s.send(t.Context(), &e)
+	}()
+	text, err := os.ReadFile(name)
+	if a := <-answer; err != nil || a.Problem != "" || json.Unmarshal(text, new(message)) != nil {
+		t.Errorf("%q, %v, %+v", text, err, a)
 	}
 }

@@ -19,7 +19,7 @@ type sender interface {
 // newSender returns the sender of a checked receiver. out is standard output. The error is an [*Error].
 func newSender(r *Receiver, resolver *net.Resolver, out io.Writer) (sender, error) {
 	if r.File != "" {
-		s := &lineSender{path: r.File, out: out}
+		s := newLineSender(r.File, out)
 		return s, s.try()
 	}
 	secrets, err := r.readSecrets()
@@ -63,14 +63,17 @@ func (s *hookSender) current() []Secret {
 // can rename it at any time.
 type lineSender struct {
 	path string
-	out  io.Writer // standard output
-
-	mu sync.Mutex // held while a line is written
+	out  io.Writer     // standard output
+	turn chan struct{} // has an element while a line is written
 }
 
-// try opens the file, to find an error before there is an event.
+func newLineSender(path string, out io.Writer) *lineSender {
+	return &lineSender{path, out, make(chan struct{}, 1)}
+}
+
+// try opens the file, to find an error before there is an event. A named pipe has to wait for its reader.
 func (s *lineSender) try() error {
-	if s.path == stdout {
+	if info, err := os.Stat(s.path); s.path == stdout || err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		return nil
 	}
 	f, err := s.open()
@@ -88,16 +91,41 @@ func (s *lineSender) open() (*os.File, error) {
 	return os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 }
 
-// send implements sender.
-func (s *lineSender) send(_ context.Context, e *Event) Answer {
+// errStuck means that a pipe is full, as nobody reads it.
+var errStuck = errors.New("nobody reads the lines")
+
+// send implements sender. It returns when ctx is done, or after Timeout, also if nobody reads a pipe: the line may still be
+// written then, before any other.
+func (s *lineSender) send(ctx context.Context, e *Event) Answer {
 	line, err := encodeLine(e)
 	if err == nil {
-		err = s.write(line)
+		err = s.writeWithin(ctx, line)
 	}
 	if err != nil {
 		return Answer{Problem: "cannot write the line: " + text.Cause(err)}
 	}
 	return Answer{}
+}
+
+func (s *lineSender) writeWithin(ctx context.Context, line []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return errStuck
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- s.write(line)
+		<-s.turn
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errStuck
+	}
 }
 
 // endLine ends the last line of the file, which a crash may have cut off: the next one begins on a line of its own.
@@ -120,8 +148,6 @@ func (s *lineSender) endLine(f *os.File) {
 
 // write appends a line, and returns when it is on disk. Of a line for which there is no room it leaves nothing.
 func (s *lineSender) write(line []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.path == stdout {
 		_, err := s.out.Write(line)
 		return err
@@ -131,7 +157,11 @@ func (s *lineSender) write(line []byte) error {
 		return err
 	}
 	n, err := f.Write(line)
-	if err != nil && n > 0 {
+	info, failed := f.Stat()
+	switch {
+	case failed != nil || !info.Mode().IsRegular(): // a pipe or a device keeps nothing
+		return errors.Join(err, f.Close())
+	case err != nil && n > 0:
 		removeLast(f, int64(n))
 	}
 	return errors.Join(err, f.Sync(), f.Close())
@@ -141,7 +171,7 @@ func (s *lineSender) write(line []byte) error {
 func removeLast(f *os.File, n int64) {
 	info, err := f.Stat()
 	end, failed := f.Seek(0, io.SeekCurrent)
-	if err == nil && failed == nil && info.Mode().IsRegular() && info.Size() == end {
+	if err == nil && failed == nil && info.Size() == end {
 		_ = f.Truncate(end - n) // the error of the line says what is wrong
 	}
 }
