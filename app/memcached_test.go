@@ -249,6 +249,8 @@ func TestMemcachedRefuses(t *testing.T) {
 		"requests: 5, coordination: leased":        "lends no units",
 		"requests: 5, coordination: eventual":      "changes one key at a time",
 		"requests: 150000, algorithm: sliding_log": "have room for 140000",
+		"requests: 5, usage: 13":                   "cannot write a history",
+		"requests: 5, notify: 80%":                 "cannot write a history",
 	} {
 		refused := strings.Replace(policies, "requests: 5", words, 1)
 		file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -265,5 +267,23 @@ func TestMemcachedRefuses(t *testing.T) {
 	}
 	if body := s.check("login"); !strings.Contains(body, `"remaining":4`) {
 		t.Errorf("the old rules: %s", body)
+	}
+	for words, why := range map[string]string{
+		"coordination: leased": "lends no units", "unit: month, time_zone: UTC, anchor: subscription, usage: 13": "cannot write a history",
+	} {
+		if !strings.Contains(words, "unit") {
+			words += ", per: 1h"
+		}
+		c := settings.Default()
+		c.Rules, c.Store = []string{filepath.Join(t.TempDir(), "plans.yaml")}, "memcached://127.0.0.1"
+		write(t, c.Rules[0], `
+domain: api
+plans: {free: {calls: {requests: 5, per: 1h}}, pro: {calls: {requests: 50, `+words+`}}}
+default_plan: free
+descriptors: [{key: user, rate_limit: {plan: calls}}]
+`)
+		if _, err := New(c); err == nil || strings.Count(err.Error(), why) != 1 {
+			t.Errorf("a plan with %s: %v", words, err)
+		}
 	}
 }

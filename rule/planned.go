@@ -153,6 +153,13 @@ func (t *Table) variants(f func(of, r *Rule)) {
 	}
 }
 
+// All returns the rules in Rules, and after them those of plans. These may be several of one line: for each rule that asks
+// for them, and for each day on which a month can begin.
+func (t *Table) All() (all []*Rule) {
+	t.each(func(r *Rule) { all = append(all, r) })
+	return all
+}
+
 // each calls f with the rules in Table.Rules, and after them with those of variants.
 func (t *Table) each(f func(r *Rule)) {
 	for _, r := range t.rules {

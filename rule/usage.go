@@ -45,13 +45,8 @@ func (u *Usage) percentages() (all []string) {
 
 // Metered returns the rules with usage or notify, and after them those of plans that have it. All rules
 // of one place have one domain and name. They need a store that keeps histories: in memory, or Redis.
-func (t *Table) Metered() (all []*Rule) {
-	t.each(func(r *Rule) {
-		if r.Usage != nil {
-			all = append(all, r)
-		}
-	})
-	return all
+func (t *Table) Metered() []*Rule {
+	return slices.DeleteFunc(t.All(), func(r *Rule) bool { return r.Usage == nil })
 }
 
 // Meter names the key of a take in the history of its use, if the rule keeps any: the subject is the

@@ -111,18 +111,21 @@ func (c *Config) checkStoreOf(table *rule.Table) error {
 		return nil
 	}
 	refused := &rule.Errors{Files: table.Files()}
-	for _, r := range table.Rules() {
+	refuse := func(r *rule.Rule, problem, hint string) {
+		again := func(e *rule.Error) bool { return e.File == r.File && e.Line == r.Line && e.Problem == problem }
+		if !slices.ContainsFunc(refused.List, again) {
+			refused.List = append(refused.List, &rule.Error{File: r.File, Line: r.Line, Problem: problem, Hint: hint + ", or use --store redis://HOST:PORT"})
+		}
+	}
+	for _, r := range table.All() {
 		if spec := r.Stored.Spec(); spec.Algorithm == stint.SlidingLog && spec.Requests > mostLogged {
-			refused.List = append(refused.List, &rule.Error{
-				File: r.File, Line: r.Line, Problem: fmt.Sprintf("a sliding_log of %d requests, and the store is memcached, whose items have room for %d", spec.Requests, mostLogged),
-				Hint: "write algorithm: sliding_window, or use --store redis://HOST:PORT",
-			})
+			refuse(r, fmt.Sprintf("a sliding_log of %d requests, and the store is memcached, whose items have room for %d", spec.Requests, mostLogged), "write algorithm: sliding_window")
 		}
 		if why := memcachedLacks[r.Coordination]; why != "" {
-			refused.List = append(refused.List, &rule.Error{
-				File: r.File, Line: r.Line, Problem: fmt.Sprintf("coordination: %v, and the store is memcached, which %s", r.Coordination, why),
-				Hint: "write coordination: strict or gossip, or use --store redis://HOST:PORT",
-			})
+			refuse(r, fmt.Sprintf("coordination: %v, and the store is memcached, which %s", r.Coordination, why), "write coordination: strict or gossip")
+		}
+		if r.Usage != nil {
+			refuse(r, "usage or notify, and the store is memcached, which cannot write a history in the same step as a count", "leave them out")
 		}
 	}
 	if len(refused.List) == 0 {
