@@ -9,15 +9,15 @@ import (
 // with `count: responses` reserved units for the request. After Settle it is false.
 func (v *Verdict) Reserved() bool { return v.reserved }
 
-// EachReserved calls yield for each take whose units are reserved for the response, with its decision. Both
+// EachReserved calls yield for each take whose units are reserved for the response, with its rule and its decision. All
 // are valid until the next decision into v.
-func (v *Verdict) EachReserved(yield func(t *stint.Take, d *stint.Decision)) {
+func (v *Verdict) EachReserved(yield func(r *rule.Rule, t *stint.Take, d *stint.Decision)) {
 	if !v.reserved {
 		return
 	}
 	v.charged(func(i int, r *rule.Rule, d *stint.Decision) {
 		if r != nil && r.Answers != nil {
-			yield(&v.call.Takes[i], d)
+			yield(r, &v.call.Takes[i], d)
 		}
 	})
 }

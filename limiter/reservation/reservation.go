@@ -67,9 +67,9 @@ func (r *Reservations) Issue(v *limiter.Verdict) string {
 	id := make([]byte, idLen)
 	_, _ = rand.Read(id) // it never fails
 	n := note{id: string(id), made: r.now(), domain: v.Domain}
-	v.EachReserved(func(t *stint.Take, d *stint.Decision) {
+	v.EachReserved(func(one *rule.Rule, t *stint.Take, d *stint.Decision) {
 		if !d.Degraded {
-			n.takes = append(n.takes, reserved{t.Terms().Rule, t.Key, t.Place(), t.Charged(d), d.At, d.ResetAfter, d.Own, t.Handling.Meter})
+			n.takes = append(n.takes, reserved{t.Terms().Rule, one.OfPlan, t.Key, t.Place(), t.Charged(d), d.At, d.ResetAfter, d.Own, t.Handling.Meter})
 		}
 	})
 	return r.seal(&n)
@@ -101,18 +101,18 @@ func (r *Reservations) Settle(ctx context.Context, text string, status int) (Out
 	return s.outcome(first), nil
 }
 
-// rulesOf returns the rule of each take; nil for one that has left the rules.
+// rulesOf returns the rule of each take, for a limit of a plan that of the plan; nil for one that has left the rules.
 func (r *Reservations) rulesOf(n *note) []*rule.Rule {
 	of := make([]*rule.Rule, len(n.takes))
 	match := func(one *rule.Rule) {
 		for i := range n.takes {
-			if one.Terms != nil && one.Terms.Domain == n.domain && one.Terms.Rule == n.takes[i].rule && one.Answers != nil {
+			if one.Terms != nil && one.Terms.Domain == n.domain && one.Terms.Rule == n.takes[i].rule && one.OfPlan == n.takes[i].plan && one.Answers != nil {
 				of[i] = one
 			}
 		}
 	}
 	if table := r.limiter.Table(); table != nil {
-		for _, one := range table.Rules() {
+		for _, one := range table.All() {
 			match(one)
 			if one.Candidate != nil {
 				match(one.Candidate)

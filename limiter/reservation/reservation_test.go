@@ -312,6 +312,36 @@ descriptors: [{key: user, rate_limit: {plan: wrong, count: responses, statuses: 
 	testkit.Must(t, err)
 }
 
+// The answers that count are those of the limit's plan, also if the limit of the default plan counts others or
+// requests.
+func TestPlans(t *testing.T) {
+	const planned = `
+domain: api
+plans:
+  free: {wrong: {requests: 5, per: 15m}, broken: {requests: 5, per: 15m, count: responses, statuses: [401]}}
+  pro:
+    wrong: {requests: 50, per: 15m, count: responses, statuses: [401]}
+    broken: {requests: 50, unit: month, time_zone: UTC, anchor: subscription, count: responses, statuses: [5xx]}
+default_plan: DEFAULT
+descriptors:
+  - {key: user, rate_limit: {plan: wrong, name: wrong}}
+  - {key: broken, rate_limit: {plan: broken, name: broken}}
+`
+	for _, test := range []struct {
+		plan   string
+		status int
+		want   string
+	}{
+		{"free", 200, "[] [broken]"}, {"free", 401, "[broken] []"}, {"free", 503, "[] [broken]"},
+		{"pro", 200, "[] [wrong broken]"}, {"pro", 401, "[wrong] [broken]"}, {"pro", 503, "[broken] [wrong]"},
+	} {
+		n := newNode(t, memory.New(memory.Options{Clock: testkit.NoonClock}), strings.ReplaceAll(planned, "DEFAULT", test.plan))
+		text := n.reserve(t, false)
+		n.limiter.Swap(table(t, strings.ReplaceAll(planned, "DEFAULT", "free"))) // a limit is known by its plan
+		n.settle(t, text, test.status, test.want)
+	}
+}
+
 // A request without a limit that counts responses has a reservation too, so that callers need not know the
 // rules.
 func TestNothingReserved(t *testing.T) {

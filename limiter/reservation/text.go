@@ -32,6 +32,7 @@ type note struct {
 // reserved is a take whose units are reserved.
 type reserved struct {
 	rule       string // Terms.Rule of the limit, which identifies it across its versions
+	plan       string // the plan that the limit is of; "" for none
 	key, place stint.Key
 	cost       uint32
 
@@ -52,7 +53,8 @@ func (r *Reservations) seal(n *note) string {
 	data = binary.AppendUvarint(data, uint64(len(n.takes)))
 	for i := range n.takes {
 		t := &n.takes[i]
-		data = appendText(appendText(appendText(data, t.rule), string(t.key)), string(t.place))
+		data = appendText(appendText(data, t.rule), t.plan)
+		data = appendText(appendText(data, string(t.key)), string(t.place))
 		data = binary.AppendVarint(binary.AppendUvarint(data, uint64(t.cost)), int64(t.at))
 		data = binary.AppendVarint(data, int64(t.reset))
 		data = appendBool(appendBool(data, t.own), t.meter != nil)
@@ -97,7 +99,7 @@ func (r *Reservations) open(text string) (*note, bool) {
 	n.takes = make([]reserved, from.unsigned())
 	for i := range n.takes {
 		n.takes[i] = reserved{
-			rule: from.text(), key: stint.Key(from.text()), place: stint.Key(from.text()),
+			rule: from.text(), plan: from.text(), key: stint.Key(from.text()), place: stint.Key(from.text()),
 			cost: uint32(from.unsigned()), at: stint.Instant(from.signed()), reset: time.Duration(from.signed()), own: from.unsigned() == 1,
 		}
 		if from.unsigned() == 1 {
