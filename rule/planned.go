@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -166,6 +167,14 @@ func (t *Table) each(f func(r *Rule)) {
 		f(r)
 	}
 	t.variants(func(_, r *Rule) { f(r) })
+}
+
+// SameTerms reports whether the rules of two plans at one place can share their terms: these are the same but for the limit,
+// which is not divided.
+func SameTerms(a, b *stint.Terms) bool {
+	x, y := *a, *b
+	x.Limit, y.Limit = nil, nil
+	return a.Own == nil && b.Own == nil && reflect.DeepEqual(x, y)
 }
 
 // adopt gives the rules of plans the keys of the rule at their place.

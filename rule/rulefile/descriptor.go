@@ -181,7 +181,7 @@ func (l *limit) numbers(r *rule.Rule) {
 // the same: the one of another plan at its place, or the rule itself.
 func (f *fileCompiler) complete(l *limit, r, first *rule.Rule) {
 	l.agree(r)
-	if r != first && r.Terms.Own == nil && first.Terms.Own == nil && r.Terms.Coordination == first.Terms.Coordination && l.elastic == nil {
+	if r != first && rule.SameTerms(r.Terms, first.Terms) && l.elastic == nil {
 		r.Terms = first.Terms
 	}
 	f.setCandidate(l, r)

@@ -125,7 +125,7 @@ func (f *fileCompiler) place(d *descriptor, n *rule.Node, o *outer, p *plan.Plac
 		}
 		r.Name = made.Name
 		f.complete(l, r, made)
-		variants[one.Plan.Name] = f.variant(l, r, made)
+		variants[one.Plan.Name] = f.variant(l, r)
 	}
 	f.add(first, made, n)
 	return true
@@ -140,7 +140,7 @@ func placeText(p *plan.Place, number int) string {
 }
 
 // variant returns a rule with the copies of it that begin their months on other days.
-func (f *fileCompiler) variant(l *limit, r, made *rule.Rule) *rule.Variant {
+func (f *fileCompiler) variant(l *limit, r *rule.Rule) *rule.Variant {
 	v := &rule.Variant{Rule: r}
 	if !l.subscription {
 		return v
@@ -162,7 +162,7 @@ func (f *fileCompiler) variant(l *limit, r, made *rule.Rule) *rule.Variant {
 		}
 		copied := *r
 		other.numbers(&copied)
-		f.complete(&other, &copied, made)
+		f.complete(&other, &copied, r)
 		v.ByDay[day] = &copied
 	}
 	return v

@@ -2,6 +2,7 @@ package rulefile_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,5 +127,37 @@ func TestPlansOfRecords(t *testing.T) {
 	}
 	if _, err := parsePlans(t, rules, strings.Replace(plans, "default_plan: free", "default_plan: fre", 1)); err == nil || !strings.Contains(err.Error(), `did you mean "free"`) {
 		t.Errorf("an unknown default plan: %v", err)
+	}
+}
+
+// Each limit of a plan keeps and announces what it says itself, also where the limit of another plan at its place says
+// something else.
+func TestUsageOfPlans(t *testing.T) {
+	table, err := rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(`
+domain: api
+plans:
+  free: {calls: {requests: 10, per: 1h}, exports: {requests: 10, per: 1h, usage: 2, notify: 50%}}
+  pro: {calls: {requests: 10, unit: month, time_zone: UTC, anchor: subscription, usage: 13, notify: [80%, 100%]}, exports: {requests: 10, per: 1h, usage: 5}}
+default_plan: free
+descriptors:
+  - {key: user, rate_limit: {plan: calls}}
+  - {key: team, rate_limit: {plan: exports}}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := map[*stint.Terms]bool{}
+	for _, r := range table.All() {
+		terms[r.Terms] = true
+		usage := rule.Usage{}
+		if r.Usage != nil {
+			usage = *r.Usage
+		}
+		if r.Terms.Usage != usage.Periods || !slices.Equal(r.Terms.Notify, usage.Notify) {
+			t.Errorf("plan %s, %s: %d periods and events at %v, want %v", r.OfPlan, r.Plan.Limit, r.Terms.Usage, r.Terms.Notify, &usage)
+		}
+	}
+	if len(terms) != 4 { // all days of a month share theirs
+		t.Errorf("%d terms, want 4", len(terms))
 	}
 }
