@@ -12,6 +12,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/internal/text"
 )
 
 // TestReportFiles compares the text and JSON reports with golden files.
@@ -142,7 +143,7 @@ func TestWords(t *testing.T) {
 	for got, want := range map[string]string{
 		span(time.Minute): "1m", span(15 * time.Minute): "15m", span(time.Hour): "1h", span(90 * time.Minute): "1h30m",
 		span(90 * time.Second): "1m30s", span(24 * time.Hour): "1d", span(10 * time.Millisecond): "10ms", span(10 * time.Second): "10s",
-		roughly(83*time.Hour + 59*time.Minute): "3 d 11 h", roughly(61 * time.Second): "1 min 1 s", roughly(0): "0 s", roughly(3 * time.Hour): "3 h 0 min",
+		text.RoughDuration(83*time.Hour + 59*time.Minute): "3 d 11 h", text.RoughDuration(61 * time.Second): "1 min 1 s", text.RoughDuration(0): "0 s", text.RoughDuration(3 * time.Hour): "3 h 0 min",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"stint/facts/advice"
 	"stint/internal/text"
@@ -152,19 +151,5 @@ func (r *Report) samplesTitle() string {
 // timeSpan returns the first and last time of the log.
 func (r *Report) timeSpan() string {
 	const layout = "2006-01-02 15:04:05"
-	return fmt.Sprintf("%s to %s UTC (%s)", r.First.Format(layout), r.Last.Format(layout), roughly(r.Last.Sub(r.First)))
-}
-
-// roughly formats a duration in its two largest units.
-func roughly(d time.Duration) string {
-	day := 24 * time.Hour
-	switch {
-	case d >= day:
-		return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
-	case d >= time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
-	case d >= time.Minute:
-		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
-	}
-	return fmt.Sprintf("%d s", d/time.Second)
+	return fmt.Sprintf("%s to %s UTC (%s)", r.First.Format(layout), r.Last.Format(layout), text.RoughDuration(r.Last.Sub(r.First)))
 }
