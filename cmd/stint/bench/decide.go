@@ -12,7 +12,6 @@ import (
 
 	"stint"
 	"stint/cmd/stint/cli"
-	"stint/cmd/stint/view"
 	"stint/internal/text"
 	"stint/internal/web"
 	"stint/loadtest"
@@ -122,7 +121,7 @@ func (o *decideOptions) memory(ctx context.Context, s cli.Streams, limit *stint.
 	total := o.measure(ctx, s, 64, func(_ context.Context, key int) (bool, error) {
 		return store.Take(keys[key], limit, 1).Allowed, nil
 	})
-	out := view.Fit(s.Out)
+	out := s.Fitted()
 	fmt.Fprintf(out, "store in memory, %s, %s, %s\n", o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
 	total.Print(out)
 	stats := store.Stats()
@@ -144,7 +143,7 @@ func (o *decideOptions) service(ctx context.Context, s cli.Streams, limit *stint
 		answer, err := caller.Ask(ctx, key, 1)
 		return answer.Allowed, err
 	})
-	out := view.Fit(s.Out)
+	out := s.Fitted()
 	fmt.Fprintf(out, "%s/v1/check, %s, %s, %s\n", to, o.what(limit), text.Count(o.workers, "worker"), text.Count(o.keys, "key"))
 	total.Print(out)
 	if n, err := total.Failed(); err != nil {

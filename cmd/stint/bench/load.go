@@ -13,7 +13,6 @@ import (
 
 	"stint"
 	"stint/cmd/stint/cli"
-	"stint/cmd/stint/view"
 	"stint/loadtest"
 	"stint/replay"
 )
@@ -134,7 +133,7 @@ func refusal(err error) error {
 
 // print prints the report, and returns the error for the exit status.
 func (o *loadOptions) print(s cli.Streams, r *loadtest.Report) error {
-	write, out := r.WriteText, view.Fit(s.Out)
+	write, out := r.WriteText, s.Fitted()
 	if o.json {
 		write, out = r.WriteJSON, s.Out
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"stint/app/settings"
+	"stint/cmd/stint/view"
 	"stint/internal/strictyaml"
 	"stint/internal/text"
 )
@@ -25,6 +26,9 @@ type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
+
+// Fitted returns the standard output for lines that may be wider than a terminal.
+func (s Streams) Fitted() io.Writer { return view.Fit(s.Out) }
 
 // read reads a file, or standard input for the name -. More bytes than most are an error.
 func (s Streams) read(name string, most int64) ([]byte, error) {
