@@ -90,7 +90,7 @@ var decoders = map[string]string{
 	"cmd/stint/cli/show.go":              "at most 64 MiB of a service that the user names",
 	"cmd/stint/cli/audit.go":             "at most 64 MiB of a service that the user names",
 	"cmd/stint/cli/transfer.go":          "at most 64 MiB of a service that the user names",
-	"cmd/stint/cli/key.go":               "a file of the user",
+	"cmd/stint/cli/cli.go":               "a file of the user",
 }
 
 // decoding are the calls that decode bytes, by package; "" is any package.
