@@ -316,7 +316,9 @@ func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
-	a.config.Notify.Ready("serving")
+	if err := a.config.Notify.Ready("serving"); err != nil {
+		a.log.Warn("cannot report to the service manager: it may end this process", "error", err, "hint", "check NOTIFY_SOCKET, and NotifyAccess of the unit")
+	}
 	watched, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer unwatch()
 	go a.config.Notify.Watch(watched, func() { a.status() }) // which hangs if the service does

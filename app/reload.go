@@ -39,11 +39,11 @@ type ruleset struct {
 func (a *App) Reload(why string) error {
 	a.config.Notify.Reloading()
 	err := a.retrying(a.renew(why), a.renewAccess(why), a.reload(why, true), a.reloadCatalog(why, true))
+	status := "serving"
 	if err != nil {
-		a.config.Notify.Ready("serving; the last reload was refused")
-	} else {
-		a.config.Notify.Ready("serving")
+		status += "; the last reload was refused"
 	}
+	_ = a.config.Notify.Ready(status) // Run has reported if that fails
 	return err
 }
 

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"stint/internal/text"
 )
 
 // manager plays systemd: it opens the sockets of a service, passes them to its processes, and reads
@@ -64,6 +66,12 @@ func newManager(t *testing.T) *manager {
 // start starts a process of the service as systemd does.
 func (m *manager) start(args ...string) *exec.Cmd {
 	m.t.Helper()
+	return m.starting(m.t.Output(), args...)
+}
+
+// starting is start with a log.
+func (m *manager) starting(log io.Writer, args ...string) *exec.Cmd {
+	m.t.Helper()
 	var flags []string
 	for i, name := range []string{"http", "admin"} {
 		l, err := net.FileListener(m.files[i])
@@ -76,7 +84,7 @@ func (m *manager) start(args ...string) *exec.Cmd {
 	flags = append(append(flags, "--grpc="), args...)
 	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec stint serve "$@"`, "sh"}, flags...)...)
 	cmd.Env = append(os.Environ(), "LISTEN_FDS=2", "LISTEN_FDNAMES=http:admin", "NOTIFY_SOCKET="+m.socket, "WATCHDOG_USEC=200000")
-	cmd.ExtraFiles, cmd.Stderr = m.files, m.t.Output()
+	cmd.ExtraFiles, cmd.Stderr = m.files, log
 	if err := cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
@@ -216,5 +224,28 @@ func TestUnwantedSocket(t *testing.T) {
 	service := m.start("--http=127.0.0.1:0")
 	if err := service.Wait(); err == nil || service.ProcessState.ExitCode() != exitRefused {
 		t.Errorf("the service ended with %v", err)
+	}
+}
+
+// TestUnreachableManager checks that a service whose manager gets no reports says so: systemd would end it
+// after its time for the start, without a reason.
+func TestUnreachableManager(t *testing.T) {
+	m := newManager(t)
+	m.reports.Close()
+	m.socket += "-none"
+	var log text.OutputBuffer
+	service := m.starting(&log)
+	for said, more := log.Follow(); !strings.Contains(said, "cannot report to the service manager") || !strings.Contains(said, "NOTIFY_SOCKET"); said, more = log.Follow() {
+		select {
+		case <-more:
+		case <-time.After(patience):
+			t.Fatalf("it logged %s", said)
+		}
+	}
+	if err := service.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Wait(); err != nil {
+		t.Error(err)
 	}
 }

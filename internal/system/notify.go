@@ -14,7 +14,8 @@ const longestSend = time.Second
 
 // Notifier reports the state of the process to the service manager that started it (NOTIFY_SOCKET of
 // systemd), and that it is alive. Its methods may be called on nil, which reports nothing, and are
-// safe for concurrent use. A report that cannot be sent is lost: the manager acts on its absence.
+// safe for concurrent use. A report that cannot be sent is lost: the manager acts on its absence. So
+// the first one, Ready, returns why.
 type Notifier struct {
 	socket   string
 	watchdog time.Duration // within which a sign of life is due; 0: none is
@@ -39,15 +40,15 @@ func NewNotifier() *Notifier {
 
 // Ready reports that the process serves, after its start or after a reload. status is one line for
 // people.
-func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + status) }
+func (n *Notifier) Ready(status string) error { return n.send("READY=1\nSTATUS=" + status) }
 
 // Reloading reports that a reload begins; Ready ends it.
 func (n *Notifier) Reloading() {
-	n.send("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(monotonic(), 10))
+	_ = n.send("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(monotonic(), 10))
 }
 
 // Stopping reports that the process is about to end.
-func (n *Notifier) Stopping() { n.send("STOPPING=1\nSTATUS=draining") }
+func (n *Notifier) Stopping() { _ = n.send("STOPPING=1\nSTATUS=draining") }
 
 // Watch calls alive twice in the time within which a sign of life is due, and gives one each time it
 // returns. It returns when ctx is done, or at once if none is due.
@@ -59,7 +60,7 @@ func (n *Notifier) Watch(ctx context.Context, alive func()) {
 	defer tick.Stop()
 	for {
 		alive()
-		n.send("WATCHDOG=1")
+		_ = n.send("WATCHDOG=1") // see Notifier
 		select {
 		case <-ctx.Done():
 			return
@@ -69,15 +70,16 @@ func (n *Notifier) Watch(ctx context.Context, alive func()) {
 }
 
 // send sends a report.
-func (n *Notifier) send(report string) {
+func (n *Notifier) send(report string) error {
 	if n == nil {
-		return
+		return nil
 	}
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
 	if err != nil {
-		return
+		return err
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(longestSend)) // else Stopping waits for ever for a manager that hangs
-	_, _ = c.Write([]byte(report))                      // see Notifier
-	_ = c.Close()
+	_, err = c.Write([]byte(report))
+	_ = c.Close() // it has sent
+	return err
 }

@@ -2,7 +2,9 @@ package system
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -18,7 +20,9 @@ func TestNoManager(t *testing.T) {
 	if n != nil {
 		t.Errorf("reports to %v", n)
 	}
-	n.Ready("")
+	if err := n.Ready(""); err != nil {
+		t.Error(err)
+	}
 	n.Reloading()
 	n.Stopping()
 	n.Watch(t.Context(), func() { t.Error("nobody asked for a sign of life") })
@@ -57,5 +61,19 @@ func TestWatchdogOfAges(t *testing.T) {
 		t.Setenv("NOTIFY_SOCKET", "@nobody")
 		t.Setenv("WATCHDOG_USEC", usec)
 		NewNotifier().Watch(t.Context(), func() { t.Errorf("%s asks for a sign of life", usec) })
+	}
+}
+
+// TestUnreachableManager: the first report returns why nobody gets it.
+func TestUnreachableManager(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, socket := range []string{plain, plain + "/none", "@nobody", "vsock:2:1", "/" + strings.Repeat("x", 300)} {
+		t.Setenv("NOTIFY_SOCKET", socket)
+		if err := NewNotifier().Ready("serving"); err == nil {
+			t.Errorf("%.20s: the report was sent", socket)
+		}
 	}
 }
