@@ -255,6 +255,38 @@ func TestRPM(t *testing.T) {
 	}
 }
 
+// TestScripts installs, upgrades and removes packages on a machine where systemd runs, and compares what they
+// ask of it. If it refuses, the packages do not fail.
+func TestScripts(t *testing.T) {
+	r := built(t, "dpkg", "rpm")
+	const reload, restart = "systemctl daemon-reload\n", "systemctl try-restart stint.service\n"
+	const stop = "systemctl --no-reload disable --now stint.socket\nsystemctl --no-reload disable --now stint.service\n"
+	for _, status := range []string{"0", "1"} {
+		m := newMachine(t, true)
+		for _, dir := range []string{"run/systemd/system", "dev", "usr/bin"} {
+			testkit.Must(t, os.MkdirAll(m.path(dir), 0o755))
+		}
+		command(t, "mknod", "-m", "666", m.path("dev/null"), "c", "1", "3")
+		m.write("usr/bin/systemctl", "#!/bin/sh\necho \"systemctl $*\" >>/tmp/asked\nexit "+status+"\n")
+		testkit.Must(t, os.Chmod(m.path("usr/bin/systemctl"), 0o755))
+		run := func(want, name string, args ...string) {
+			t.Helper()
+			m.write("tmp/asked", "")
+			command(t, name, args...)
+			if got := m.read("tmp/asked"); got != want {
+				t.Errorf("%s %v asked systemd:\n%swant:\n%s", name, args, got, want)
+			}
+		}
+		dpkg, rpm := "--root="+m.root, []string{"--root", m.root, "--dbpath", "/var/lib/rpm", "--nodeps"}
+		run(reload+restart, "dpkg", dpkg, "--install", only(t, r.first, "_amd64.deb"))
+		run(reload+reload+restart, "dpkg", dpkg, "--install", only(t, r.second, "_amd64.deb"))
+		run(stop+reload, "dpkg", dpkg, "--remove", "stint")
+		run(reload+restart, "rpm", append(rpm, "--install", only(t, r.first, ".x86_64.rpm"))...)
+		run(reload+restart+reload, "rpm", append(rpm, "--upgrade", only(t, r.second, ".x86_64.rpm"))...)
+		run(stop+reload, "rpm", append(rpm, "--erase", "stint")...)
+	}
+}
+
 // TestAPK unpacks the package for Alpine, whose tool this machine does not have, and runs it.
 func TestAPK(t *testing.T) {
 	r := built(t)
@@ -276,6 +308,15 @@ func TestAPK(t *testing.T) {
 	m.has(installed...)
 	if info := m.read(".PKGINFO"); !strings.Contains(info, "pkgname = stint\n") || !strings.Contains(info, "arch = x86_64\n") {
 		t.Errorf(".PKGINFO: %s", info)
+	}
+	// apk runs one of the first two, after an upgrade the other: it must restart the service.
+	for _, script := range []string{".post-install", ".post-upgrade"} {
+		if text := m.read(script); !strings.Contains(text, "systemctl try-restart stint.service") {
+			t.Errorf("%s is %q", script, text)
+		}
+	}
+	if text := m.read(".pre-deinstall"); !strings.Contains(text, "disable --now") {
+		t.Errorf(".pre-deinstall is %q", text)
 	}
 	m.version(first)
 	m.serve("0:0", "--config", "/etc/stint/stint.yaml")

@@ -84,6 +84,7 @@ func (r *release) info(p *program, s system, contents files.Contents) (*nfpm.Inf
 	info.Scripts = scripts
 	info.RPM.BuildHost, info.RPM.Summary = "stint", p.summary
 	info.Deb.Compression = "gzip"
+	info.APK.Scripts.PostUpgrade = scripts.PostInstall // apk runs no other script after an upgrade
 	return nfpm.WithDefaults(info), nil
 }
 
