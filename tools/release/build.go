@@ -19,7 +19,7 @@ func (r *release) binary(p *program, s system) string {
 // build builds a program: static, without paths of this machine, without tables for debuggers, and
 // with its version.
 func (r *release) build(p *program, s system) error {
-	env := []string{"CGO_ENABLED=0", "GOOS=" + s.os, "GOARCH=" + s.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off"}
+	env := []string{"CGO_ENABLED=0", "GOOS=" + s.os, "GOARCH=" + s.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off"}
 	dir := filepath.Join(r.root, p.module)
 	flags := "-s -w -buildid= -X " + strings.Join(p.linked, " -X ")
 	_, err := r.outputWith(env, dir, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", r.binary(p, s), "./cmd/"+p.name)

@@ -54,7 +54,10 @@ func run(o options) error {
 	if err := r.goproxy(); err != nil {
 		return fmt.Errorf("goproxy: %w", err)
 	}
-	return r.sums(o.key)
+	if err := r.sums(); err != nil {
+		return err
+	}
+	return r.complete()
 }
 
 // program writes all files of a program.

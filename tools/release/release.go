@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +68,8 @@ type release struct {
 	modulePath string    // of the root module
 	date       time.Time // of every file in the release
 	work       string    // a folder of its own for intermediate files
+	final      string    // where out is moved when it is complete
+	signer     *signingKey
 	systems    []system
 	programs   []*program
 }
@@ -102,11 +105,28 @@ func newRelease(o options) (*release, error) {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	if r.key != "" { // before an hour of builds
+		if r.signer, err = readKey(r.key); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.key, err)
+		}
+	}
+	r.final, r.out = r.out, r.out+".partial"
+	if err = os.RemoveAll(r.out); err != nil { // of a release that was interrupted
+		return nil, err
+	}
 	if err = os.MkdirAll(r.out, 0o755); err != nil {
 		return nil, err
 	}
 	r.work, err = os.MkdirTemp("", "stint-release")
 	return r, err
+}
+
+// complete moves the folder to where it belongs, so that there is never a part of a release.
+func (r *release) complete() error {
+	if err := os.Remove(r.final); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
+		return err
+	}
+	return os.Rename(r.out, r.final)
 }
 
 // choose sets the systems and programs of the options.
@@ -129,6 +149,9 @@ func (r *release) choose() error {
 	return nil
 }
 
+// oldest is the oldest time that a zip file can store.
+var oldest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // sourceDate returns SOURCE_DATE_EPOCH, else the time of the last commit. A folder without a commit
 // has the oldest time that a zip file can store. It refuses changes that are not committed.
 func (r *release) sourceDate() (time.Time, error) {
@@ -148,11 +171,14 @@ func (r *release) sourceDate() (time.Time, error) {
 		seconds = cmp.Or(seconds, strings.TrimSpace(string(commit)))
 	}
 	if seconds == "" {
-		return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), nil
+		return oldest, nil
 	}
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH: %q is no number of seconds", seconds)
+	}
+	if n < oldest.Unix() || n > math.MaxUint32 {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH: %s is not between %d (1980) and %d (2106), which all archives can store", seconds, oldest.Unix(), uint32(math.MaxUint32))
 	}
 	return time.Unix(n, 0).UTC(), nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,8 +94,18 @@ var releases = sync.OnceValues(func() (m made, err error) {
 			return m, err
 		}
 	}
+	// Another machine: what it is like must not be in a release.
+	for name, value := range map[string]string{"GOMAXPROCS": "3", "TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8", "COLUMNS": "40", "STINT_HTTP": "127.0.0.1:1"} {
+		if err := os.Setenv(name, value); err != nil {
+			return m, err
+		}
+		defer os.Unsetenv(name) //nolint:errcheck // the name is right
+	}
+	mask := syscall.Umask(0o077)
 	o.root, o.out = there, m.again
-	if err := run(o); err != nil {
+	err = run(o)
+	syscall.Umask(mask)
+	if err != nil {
 		return m, err
 	}
 	// The second release has another configuration, so that an upgrade has to choose.
@@ -301,5 +313,100 @@ func TestZip(t *testing.T) {
 		if err != nil || f.Name != want.name || f.Mode().Perm() != os.FileMode(want.mode) || !f.Modified.Equal(date) || !bytes.Equal(got, want.data) {
 			t.Errorf("%s, %v, %v: %q, %v", f.Name, f.Mode(), f.Modified, got, err)
 		}
+	}
+}
+
+// TestRefused begins releases that cannot be: each is refused before anything is built, with what to do, and
+// leaves no folder.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	root, full, bad := filepath.Join(dir, "source"), filepath.Join(dir, "full"), filepath.Join(dir, "bad.key")
+	if err := copied(root); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Must(t, os.MkdirAll(filepath.Join(full, "site"), 0o755))
+	command(t, "minisign", "-G", "-W", "-p", filepath.Join(dir, "pub"), "-s", filepath.Join(dir, "key"))
+	key, err := os.ReadFile(filepath.Join(dir, "key"))
+	testkit.Must(t, err)
+	comment, text, _ := strings.Cut(strings.TrimSpace(string(key)), "\n")
+	raw, err := base64.StdEncoding.DecodeString(text)
+	testkit.Must(t, err)
+	raw[70] ^= 1 // in the secret
+	testkit.Must(t, os.WriteFile(bad, []byte(comment+"\n"+base64.StdEncoding.EncodeToString(raw)+"\n"), 0o600))
+	out := filepath.Join(dir, "out")
+	for _, test := range []struct {
+		want  string
+		epoch string
+		o     options
+	}{
+		{"write it as v1.2.3", "", options{root: root, out: out, version: ""}},
+		{"write it as v1.2.3", "", options{root: root, out: out, version: "0.1.0"}},
+		{"write it as v1.2.3", "", options{root: root, out: out, version: "v1"}},
+		{"write it as v1.2.3", "", options{root: root, out: out, version: "v1.2.3+meta"}},
+		{"write it as v1.2.3", "", options{root: root, out: out, version: "v1.2.3 -X a=b"}},
+		{"no such file", "", options{root: root, out: out, version: first, key: filepath.Join(dir, "none")}},
+		{"minisign -G -W", "", options{root: root, out: out, version: first, key: filepath.Join(dir, "pub")}},
+		{"the key is damaged", "", options{root: root, out: out, version: first, key: bad}},
+		{"is not empty", "", options{root: root, out: full, version: first}},
+		{"no such file", "", options{root: dir, out: out, version: first}},
+		{"no number of seconds", "today", options{root: root, out: out, version: first}},
+		{"is not between", "0", options{root: root, out: out, version: first}},
+		{"is not between", "99999999999", options{root: root, out: out, version: first}},
+		{"there are linux/amd64", "", options{root: root, out: out, version: first, systems: []string{"plan9/amd64"}}},
+		{"there are stint", "", options{root: root, out: out, version: first, programs: []string{"stint "}}},
+	} {
+		t.Setenv("SOURCE_DATE_EPOCH", test.epoch)
+		if _, err := newRelease(test.o); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v, want %s", test.o, err, test.want)
+		}
+		for _, name := range []string{out, out + ".partial"} {
+			if _, err := os.Stat(name); err == nil {
+				t.Errorf("%+v leaves %s", test.o, name)
+			}
+		}
+	}
+}
+
+// TestMakeRelease runs make release in a folder with a space, with the name of a key that has one.
+func TestMakeRelease(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "a clone")
+	if err := copied(root); err != nil {
+		t.Fatal(err)
+	}
+	release := exec.Command("make", "release", "VERSION="+first, "KEY=no key")
+	release.Dir = root
+	if out, err := release.CombinedOutput(); err == nil || !strings.Contains(string(out), root+"/no key: no such file") && !strings.Contains(string(out), "open "+root+"/no key") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(root, "dist")); err == nil {
+		t.Error("it leaves dist")
+	}
+}
+
+// TestInterruptedRelease: what an interrupted release left is not a release, and does not get into the next.
+func TestInterruptedRelease(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "dist")
+	begin := func() *release {
+		t.Helper()
+		r, err := newRelease(options{root: "../..", out: out, version: first, dirty: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(r.work) })
+		return r
+	}
+	testkit.Must(t, os.WriteFile(begin().file("half.tar.gz"), []byte("half"), 0o600))
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a half release stands in dist")
+	}
+	testkit.Must(t, os.Mkdir(out, 0o755)) // empty: it is used
+	r := begin()
+	testkit.Must(t, os.WriteFile(r.file("whole.tar.gz"), []byte("whole"), 0o600))
+	testkit.Must(t, r.sums())
+	testkit.Must(t, r.complete())
+	entries, err := os.ReadDir(out)
+	testkit.Must(t, err)
+	if len(entries) != 2 || entries[0].Name() != "SHA256SUMS" || entries[1].Name() != "whole.tar.gz" {
+		t.Errorf("the release has %v", entries)
 	}
 }

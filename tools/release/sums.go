@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/blake2b"
 )
 
-// sums writes SHA256SUMS of all files of the release, and its signature if key is a file.
-func (r *release) sums(key string) error {
+// sums writes SHA256SUMS of all files of the release, and its signature if there is a key.
+func (r *release) sums() error {
 	var b bytes.Buffer
 	err := filepath.WalkDir(r.out, func(file string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -38,15 +38,11 @@ func (r *release) sums(key string) error {
 	if err := os.WriteFile(r.file("SHA256SUMS"), b.Bytes(), 0o644); err != nil {
 		return err
 	}
-	if key == "" {
+	if r.signer == nil {
 		r.progress("SHA256SUMS is not signed: no key was given")
 		return nil
 	}
-	k, err := readKey(key)
-	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
-	}
-	return os.WriteFile(r.file("SHA256SUMS.minisig"), k.sign(b.Bytes(), "stint "+r.version+" SHA256SUMS"), 0o644)
+	return os.WriteFile(r.file("SHA256SUMS.minisig"), r.signer.sign(b.Bytes(), "stint "+r.version+" SHA256SUMS"), 0o644)
 }
 
 func sumOf(file string) ([]byte, error) {
@@ -91,7 +87,11 @@ func readKey(file string) (*signingKey, error) {
 	if k.Derivation != [2]byte{} {
 		return nil, errors.New("the key has a password: a release is signed by a key without one (minisign -G -W, or minisign -C -W)")
 	}
-	return &signingKey{k.Number, ed25519.PrivateKey(k.Secret[:])}, nil
+	secret := ed25519.PrivateKey(k.Secret[:])
+	if !secret.Equal(ed25519.NewKeyFromSeed(k.Secret[:ed25519.SeedSize])) {
+		return nil, errors.New("the key is damaged: its two parts do not belong to each other")
+	}
+	return &signingKey{k.Number, secret}, nil
 }
 
 // sign returns the signature of data as minisign writes it: over a hash, with a comment that is
