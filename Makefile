@@ -24,7 +24,7 @@ run: ## start the service with the example configuration
 	go run ./cmd/stint serve --config examples/stint.yaml
 
 try: ## the same without Go: from a release in dist, an installed stint, or a file (make try RELEASE=stint_v0.1.0_linux_amd64.tar.gz)
-	scripts/try.sh $(if $(RELEASE),$(abspath $(RELEASE)))
+	scripts/try.sh $(if $(RELEASE),"$(RELEASE)")
 
 demo: ## three nodes on one Redis with leases, load, one of them killed: does the limit hold? With their page, until Ctrl-C
 	go -C examples run ./demo -stay 10m
@@ -81,7 +81,7 @@ long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 
 	go -C tools/release test -timeout 2h -count=1 -v . -args -release.long
 
 release: ## build all files of a release into dist (make release VERSION=v0.1.0 [KEY=minisign.key])
-	go -C tools/release run . -root $(CURDIR) -out $(CURDIR)/dist -version "$(VERSION)" $(if $(KEY),-key $(abspath $(KEY)))
+	go -C tools/release run . -root "$(CURDIR)" -out "$(CURDIR)/dist" -version "$(VERSION)" $(if $(KEY),-key "$(if $(filter /%,$(KEY)),$(KEY),$(CURDIR)/$(KEY))")
 
 # PATH= on the command line would hide the programs from every recipe, so it is read and put back: the
 # environment of make itself still has the path of programs.
@@ -92,10 +92,10 @@ override PATH := $(shell while IFS= read -r -d '' line; do case $$line in (PATH=
 endif
 
 module-path: ## move all modules to a path that others can import (make module-path PATH=github.com/you/stint)
-	go -C tools/release run ./modulepath -root $(CURDIR) "$(MODULE)"
+	go -C tools/release run ./modulepath -root "$(CURDIR)" "$(MODULE)"
 
 site: ## build the documentation as a static site into dist/site
-	go -C tools/site run . -root $(CURDIR) -out $(CURDIR)/dist/site
+	go -C tools/site run . -root "$(CURDIR)" -out "$(CURDIR)/dist/site"
 
 bench: ## compare with the peers, all in one run, and write docs/benchmarks.md
 	go -C bench run . -out ../docs/benchmarks.md -throttlecrab cargo

@@ -4,6 +4,8 @@
 # It runs the program of the archive (stint_VERSION_SYSTEM_ARCHITECTURE.tar.gz), else that of the newest
 # one in dist, else the stint that is installed, else it builds one.
 set -euo pipefail
+archive=${1:-}
+case $archive in "" | /*) ;; *) archive=$PWD/$archive ;; esac
 cd "$(dirname "$0")/.."
 
 system=$(uname -s | tr '[:upper:]' '[:lower:]')
@@ -12,7 +14,6 @@ case $(uname -m) in
   aarch64) architecture=arm64 ;;
   *) architecture=$(uname -m) ;;
 esac
-archive=${1:-}
 if [ -z "$archive" ]; then
   for file in dist/stint_v*_"$system"_"$architecture".tar.gz; do
     if [ -f "$file" ] && { [ -z "$archive" ] || [ "$file" -nt "$archive" ]; }; then
@@ -20,7 +21,11 @@ if [ -z "$archive" ]; then
     fi
   done
 fi
-if [ -n "$archive" ]; then
+if [ -n "$archive" ] && [ ! -f "$archive" ]; then
+  echo "try: $archive: no such file" >&2
+  echo "hint: name the archive of a release for this machine, stint_VERSION_${system}_$architecture.tar.gz" >&2
+  exit 1
+elif [ -n "$archive" ]; then
   rm -rf .cache/try
   mkdir -p .cache/try
   tar -xzf "$archive" -C .cache/try --strip-components=1
