@@ -36,9 +36,13 @@ type Decision struct {
 	// operations.
 	Charged uint32
 
+	// Spent is how many units were charged to each grant, in a form that only stores read. A refund
+	// needs it. It is "" for takes without grants.
+	Spent string
+
 	// Limit is the largest number of units that can be taken at once from an untouched key: burst
-	// (token_bucket), burst + 1 (leaky_bucket), else requests. It is NoLimit for an unlimited
-	// one.
+	// (token_bucket), burst + 1 (leaky_bucket), else requests. Units of grants and of a rollover are
+	// added. It is NoLimit for an unlimited one.
 	Limit int64
 
 	// Remaining is how many whole units could be taken now, after this decision; 0 <= Remaining

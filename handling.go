@@ -28,12 +28,17 @@ type Handling struct {
 
 	// Meter names the key in the history of its use and in events, see Terms.Usage and Terms.Notify.
 	// Nil: the take belongs to no history. The type has no name, as hardly anybody needs it: package
-	// migrate has one.
+	// internal/transaction has one, and describes grants.
 	Meter *struct {
-		Subject string // KEY=VALUE of the rule's last entry
-		Plan    string // plan of the subject; "" for none
-		Limit   string // name of the limit, if the rule has several
-		Of      int64  // units of which thresholds are percentages
+		Subject, Plan string // KEY=VALUE of the rule's last entry, and its plan; "" for none
+		Limit         string // name of the limit, if the rule has several
+		Of, Rollover  int64  // units of which thresholds are percentages; the most that a period leaves to the next, 0 for none
+		Grants        []struct {
+			ID          string // of the grant among those of the key
+			Units       int64
+			Priority    uint8   // the lower are used first; the limit itself has 100
+			From, Until Instant // used at From <= now < Until
+		}
 	}
 
 	// Live is set if the use of the key also changes by other things than its takes, such as
@@ -88,14 +93,6 @@ type Terms struct {
 	// Keys is the largest number of keys of the rule on a node that decides alone (see Eventual);
 	// 0: as many as memory allows.
 	Keys int
-}
-
-// Stored returns the limit that the store decides by.
-func (t *Terms) Stored() *Limit {
-	if t.Own != nil {
-		return t.Rest
-	}
-	return t.Limit
 }
 
 // Clone returns a copy that may be kept after the call. It has its own key, place and Handling,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/testkit"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -99,7 +100,7 @@ func TestWithDerived(t *testing.T) {
 	}
 	made, err = leased.With(rule.Numbers{Requests: 50}) // less than the shares of 5 nodes
 	testkit.Must(t, err)
-	if made.Terms.Own != nil || made.Terms.Coordination != rule.Leased || made.Terms.Stored().Capacity() != 50 || made.Local.Capacity() != 1 {
+	if made.Terms.Own != nil || made.Terms.Coordination != rule.Leased || limits.Stored(made.Terms).Capacity() != 50 || made.Local.Capacity() != 1 {
 		t.Errorf("the terms are %+v", made.Terms)
 	}
 	responses := only(t, "  - key: user\n    rate_limit: {per: 1m, requests: 10, algorithm: token_bucket, count: responses, statuses: [401]}\n", false)[0]

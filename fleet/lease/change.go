@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"stint"
+	"stint/internal/limits"
 )
 
 // Change sets the rules. It is given all of them, in their new version. It drops keys whose rule
@@ -21,7 +22,7 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Request {
 		e.mu.Lock()
 		if t := e.take.Terms(); named(t) {
 			to := next[nameOf(t)]
-			if to != nil && to.Coordination == stint.Leased && to.Stored().ForStores().Same(e.limit.Load()) {
+			if to != nil && to.Coordination == stint.Leased && limits.Stored(to).ForStores().Same(e.limit.Load()) {
 				how := *e.take.Handling // requests in flight use the old one
 				how.Terms = to
 				e.take.Handling = &how

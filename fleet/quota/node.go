@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/system"
 	"stint/internal/transaction"
 )
@@ -113,7 +114,7 @@ func (n *Node) addRule(terms *stint.Terms, now stint.Instant) *rule {
 }
 
 func newRule(terms *stint.Terms, empty stint.Instant) *rule {
-	return &rule{terms: terms, own: terms.Own, store: terms.Stored(), empty: empty, passed: new(atomic.Uint64)}
+	return &rule{terms: terms, own: terms.Own, store: limits.Stored(terms), empty: empty, passed: new(atomic.Uint64)}
 }
 
 // stored returns the limit that the store decides a take by. The numbers of a key may differ from those

@@ -7,6 +7,14 @@ import (
 	"stint"
 )
 
+// Stored returns the limit by which the store decides takes with these terms.
+func Stored(t *stint.Terms) *stint.Limit {
+	if t.Own != nil {
+		return t.Rest
+	}
+	return t.Limit
+}
+
 // Divide divides a limit whose units can be lent (see stint.StoreLimit.Leasable) between a number
 // of processes, each with its own share, and a store with the rest. In every window all of them
 // together let pass no more than the limit, although they do not communicate:

@@ -15,10 +15,10 @@ import (
 
 // Meter is the type of stint.Handling.Meter.
 type Meter = struct {
-	Subject string
-	Plan    string
-	Limit   string
-	Of      int64
+	Subject, Plan string
+	Limit         string
+	Of, Rollover  int64
+	Grants        []Grant
 }
 
 // MaxUsage is the largest stint.Terms.Usage: a year of days and a month.
@@ -127,11 +127,15 @@ func (h History) Expiry(limit *stint.Limit, keep int) stint.Instant {
 		return 0
 	}
 	p := h[len(h)-1]
-	length := p.End - p.Start
+	return min(p.End+stint.Instant(keep)*lengthOf(limit, p.Start, p.End), stint.MaxInstant)
+}
+
+// lengthOf returns the length of the longest window of a limit that has one from start to end.
+func lengthOf(limit *stint.Limit, start, end stint.Instant) stint.Instant {
 	if limit.Spec().Calendar != stint.NoPeriod {
-		length += 3 * day // the months of a year differ by so much
+		end += 3 * day // the months of a year differ by so much
 	}
-	return min(p.End+stint.Instant(keep)*length, stint.MaxInstant)
+	return end - start
 }
 
 const day = stint.Instant(24 * 3600 * 1e6)

@@ -22,7 +22,7 @@ func Leased(table *rule.Table) (all []audit.Finding) {
 			continue
 		}
 		f := audit.Finding{ID: "leased", File: r.File, Line: r.Line, Rule: r.Name}
-		stored := r.Terms.Stored()
+		stored := limits.Stored(r.Terms)
 		away := map[rule.Failure]string{
 			rule.Allow: "then everything passes, uncounted", rule.Deny: "then nothing passes",
 			rule.Local: "then nothing passes, as the share is less than one request on each node",
