@@ -85,7 +85,7 @@ func Trim(ctx context.Context, by stint.Store, call *stint.Call, units uint32, c
 	}
 	for n, i := range of { // the time stays that of the take, so that it can be undone
 		d, after := &call.Results[i], &back.Results[n]
-		d.Remaining, d.ResetAfter = after.Remaining, after.At.Add(after.ResetAfter).Sub(d.At)
+		d.Remaining, d.ResetAfter, d.Spent = after.Remaining, after.At.Add(after.ResetAfter).Sub(d.At), spentPart(d.Spent, 0, uint64(units))
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 // the group passed. The same plan may be decided again on other records.
 func (w *Plan[K]) Decide() bool {
 	pass := true
-	w.narrow(func(p *Part[K]) stint.Decision { return p.Record.Test(p.Limit, p.At, 1) })
+	w.narrow(func(p *Part[K]) stint.Decision { return p.test(1) })
 	for i := range w.Parts {
 		if p := &w.Parts[i]; p.Take.Op.Asks() && !p.Source {
-			p.Result = p.Record.Test(p.Limit, p.At, p.Cost)
+			p.Result = p.test(p.Cost)
 			p.Fits = p.Result.Allowed
 			pass = pass && p.Fits
 		}
@@ -21,9 +21,12 @@ func (w *Plan[K]) Decide() bool {
 	}
 	for i := range w.Parts {
 		p := &w.Parts[i]
-		if p.Take.Metered() {
+		switch {
+		case p.Book != nil:
+			p.concludeGranted(pass)
+		case p.Take.Metered():
 			p.concludeMetered(pass)
-		} else {
+		default:
 			p.conclude(pass)
 		}
 		if p.Loan != nil {
@@ -90,6 +93,31 @@ func (p *Part[K]) concludeMetered(pass bool) {
 		p.Change = p.Record.Charged(p.Limit, p.Units()+p.owed, p.At)
 	case op == stint.Force, op.Asks() && p.Charged && p.Result.Allowed:
 		p.Change = p.Record.Charged(p.Limit, p.Cost, p.At)
+	}
+}
+
+// test tests whether a cost fits a part that is no source.
+func (p *Part[K]) test(cost uint64) stint.Decision {
+	if p.Book == nil {
+		return p.Record.Test(p.Limit, p.At, cost)
+	}
+	f := fundsOf(&p.Record, p.Book, p.Limit, p.Take.Handling.Meter, p.At)
+	return f.test(cost)
+}
+
+// concludeGranted is concludeMetered for a take with grants.
+func (p *Part[K]) concludeGranted(pass bool) {
+	f := fundsOf(&p.Record, p.Book, p.Limit, p.Take.Handling.Meter, p.At)
+	p.Charged, p.Change = false, UseChange{}
+	switch asks := p.Take.Op.Asks(); {
+	case asks && (pass || !p.Fits):
+		p.Result, p.Change = f.take(p.Cost)
+		p.Charged = true
+		p.charge()
+	case pass:
+		p.Result, p.Change = f.apply(p.Take.Op, p.Cost, p.Take.Undo)
+	default:
+		p.Result = f.test(0)
 	}
 }
 

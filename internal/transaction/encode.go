@@ -10,12 +10,13 @@ import (
 // The bytes of a usage or an event are its texts, each after its length, and its numbers, all as
 // uvarints. A usage has the number of its periods, and of each start, end, used, and the thresholds in
 // two numbers. If withPlans was added to the number, the plan of each follows, else it is that of the names.
+// A book has the numbers of its carry, the number of its grants, and of each ID, used and until.
 
 // withPlans is more than any number of periods.
 const withPlans = 1 << 10
 
-// ErrEncoding means that bytes are no usage or no event.
-var ErrEncoding = errors.New("no usage or event of a store")
+// ErrEncoding means that bytes are no usage, no event and no book.
+var ErrEncoding = errors.New("no usage, event or book of a store")
 
 // AppendBinary appends the bytes of the usage. The error is always nil.
 func (u *Usage) AppendBinary(b []byte) ([]byte, error) {
@@ -80,6 +81,30 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 	return c.end()
 }
 
+// AppendBinary appends the bytes of the book. The error is always nil.
+func (b *Book) AppendBinary(to []byte) ([]byte, error) {
+	c := &b.Carry
+	to = appendNumbers(to, uint64(c.Start), uint64(c.End), uint64(c.Units), uint64(c.Used), uint64(c.Own), uint64(c.Of), uint64(len(b.Grants)))
+	for i := range b.Grants {
+		g := &b.Grants[i]
+		to = appendNumbers(appendText(to, g.ID), uint64(g.Used), uint64(g.Until))
+	}
+	return to, nil
+}
+
+// UnmarshalBinary reads the bytes of a book.
+func (b *Book) UnmarshalBinary(from []byte) error {
+	c := cursor{left: from}
+	*b = Book{Carry: Carry{c.instant(), c.instant(), c.units(), c.units(), c.units(), c.units()}}
+	for range c.number(uint64(len(from))) {
+		b.Grants = append(b.Grants, GrantUse{c.text(), c.units(), c.instant()})
+		if c.wrong {
+			break
+		}
+	}
+	return c.end()
+}
+
 func appendTexts(b []byte, texts ...*string) []byte {
 	for _, text := range texts {
 		b = appendText(b, *text)
@@ -117,6 +142,8 @@ func (c *cursor) number(most uint64) uint64 {
 }
 
 func (c *cursor) instant() stint.Instant { return stint.Instant(c.number(uint64(stint.MaxInstant))) }
+
+func (c *cursor) units() int64 { return int64(c.number(maxUsed)) }
 
 // texts reads texts.
 func (c *cursor) texts(into ...*string) {

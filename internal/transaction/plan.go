@@ -80,6 +80,10 @@ type Part[K comparable] struct {
 	// it (see [Record.Report]); Decide lends.
 	Loan *stint.Loan
 
+	// Book is that of a key whose take has grants, see Granted; nil for others. For Decide the caller
+	// sets it, and stores it afterwards.
+	Book *Book
+
 	// Change is what Decide changed of the use of a key with a history, see stint.Take.Metered.
 	Change UseChange
 
@@ -245,7 +249,27 @@ func (w *Plan[K]) Answer(c *stint.Call) {
 			c.Results[w.first+i] = w.Parts[n].Result
 		}
 	}
+	w.DivideSpent(c)
 	w.Release()
+}
+
+// DivideSpent divides what the takes of one key spent, once the results of the group are those of its
+// parts: each take has a part of Decision.Spent, in their order, and may be given back by itself.
+func (w *Plan[K]) DivideSpent(c *stint.Call) {
+	for n := range w.Parts {
+		all := w.Parts[n].Result.Spent
+		if all == "" || w.Parts[n].Cost <= uint64(w.Parts[n].Take.Cost) { // a single take
+			continue
+		}
+		skip := uint64(0)
+		for i, of := range w.of {
+			if of == n {
+				cost := uint64(c.Takes[w.first+i].Cost)
+				c.Results[w.first+i].Spent = spentPart(all, skip, cost)
+				skip += cost
+			}
+		}
+	}
 }
 
 // Release empties the plan, so that it keeps no limits and states in memory.

@@ -1,0 +1,267 @@
+package transaction
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"stint"
+)
+
+// MaxIdle is how many periods a carry outlives the one in which the key was charged last.
+const MaxIdle = 12
+
+// Book is what a key has used of its grants, and what it carries from one period to the next. It
+// stands beside the state of the key, and a store writes both in one step. The zero Book is that of a
+// key that used no grants. It belongs to one goroutine at a time.
+type Book struct {
+	Carry  Carry
+	Grants []GrantUse
+}
+
+// GrantUse is how many units of a grant are used. Time drops it when the grant has ended.
+type GrantUse struct {
+	ID    string
+	Used  int64
+	Until stint.Instant
+}
+
+// Carry is the rollover of a key: Units were carried into the period from Start to End, and Used of
+// them are used there. Own units counted against the limit itself after the last charge of the period,
+// by a limit of Of units. The zero Carry is that of a key that was never charged: it carries nothing.
+//
+// A period ends when a window of the limit begins at its End or later. If that is the kth window since
+// the End (the one right after it is the first), so that k - 1 whole periods had no charge, the new
+// period begins with
+//
+//	min(rollover, max(0, Units - Used + k*Of - Own))        0 if k > MaxIdle
+//
+// units. So a period leaves what was left of its own carry and of the limit, a period without charge
+// leaves all that it had, and the rollover caps the sum. Units above the limit, such as forced ones,
+// leave less. A period lasts until its End, also if windows are shorter by then because the numbers
+// changed. If a take without a rollover was charged after the End, the carry is gone.
+type Carry struct {
+	Start, End stint.Instant
+	Units      int64
+	Used       int64
+	Own, Of    int64
+}
+
+// left returns how many units of the carry are left in its period.
+func (c *Carry) left() int64 { return c.Units - c.Used }
+
+// after returns how many units the kth period after this one has.
+func (c *Carry) after(k, most int64) int64 {
+	if k > MaxIdle {
+		return 0
+	}
+	return min(most, max(0, c.left()+k*c.Of-c.Own))
+}
+
+// windowAt returns the window of an untouched key that contains a time.
+func windowAt(l *stint.Limit, at stint.Instant) (start, end stint.Instant) {
+	return l.ForStores().Window(new(stint.State), at)
+}
+
+// next returns the start and end of the first window that begins at the End or later.
+func (c *Carry) next(l *stint.Limit) (start, end stint.Instant) {
+	start, end = windowAt(l, c.End)
+	if start < c.End {
+		return windowAt(l, end)
+	}
+	return start, end
+}
+
+// at returns the carry as it is at now, of a limit with a rollover of most units.
+func (c *Carry) at(l *stint.Limit, most int64, now stint.Instant) Carry {
+	if most == 0 {
+		return Carry{}
+	}
+	if c.End != 0 && now < c.End {
+		return *c
+	}
+	start, end := windowAt(l, now)
+	turned := Carry{Start: start, End: end}
+	switch {
+	case c.End == 0:
+		return turned
+	case start < c.End:
+		return *c
+	}
+	k, first := int64(1), start
+	for first, end = c.next(l); first < start && k <= MaxIdle; k++ {
+		first, end = windowAt(l, end)
+	}
+	turned.Units = c.after(k, most)
+	return turned
+}
+
+// Forget drops the carry if its period has ended when a window begins in which a take without a
+// rollover was charged.
+func (c *Carry) Forget(start stint.Instant) {
+	if start >= c.End {
+		*c = Carry{}
+	}
+}
+
+// giveBack gives units back to the carry of a period that has not ended at now. It returns how many.
+func (c *Carry) giveBack(end stint.Instant, units int64, now stint.Instant) int64 {
+	if c.End != end || now >= end {
+		return 0
+	}
+	units = min(units, c.Used)
+	c.Used -= units
+	return units
+}
+
+// expiry returns the time from which the carry leaves nothing.
+func (c *Carry) expiry(l *stint.Limit) stint.Instant {
+	if c.End == 0 {
+		return 0
+	}
+	return min(c.End+(MaxIdle+1)*lengthOf(l, c.Start, c.End), stint.MaxInstant)
+}
+
+// used returns how many units of a grant are used.
+func (b *Book) used(id string) int64 {
+	for i := range b.Grants {
+		if b.Grants[i].ID == id {
+			return b.Grants[i].Used
+		}
+	}
+	return 0
+}
+
+// charge adds units to what is used of a grant.
+func (b *Book) charge(g *Grant, units int64) {
+	i := slices.IndexFunc(b.Grants, func(u GrantUse) bool { return u.ID == g.ID })
+	if i < 0 {
+		i = len(b.Grants)
+		b.Grants = append(b.Grants, GrantUse{ID: g.ID})
+	}
+	b.Grants[i].Used, b.Grants[i].Until = b.Grants[i].Used+units, g.Until
+}
+
+// giveBack gives units back to a grant that has not ended at now. It returns how many.
+func (b *Book) giveBack(id string, units int64, now stint.Instant) int64 {
+	i := slices.IndexFunc(b.Grants, func(u GrantUse) bool { return u.ID == id })
+	if i < 0 || b.Grants[i].Until <= now {
+		return 0
+	}
+	units = min(units, b.Grants[i].Used)
+	if b.Grants[i].Used -= units; b.Grants[i].Used == 0 {
+		b.Grants = slices.Delete(b.Grants, i, i+1)
+	}
+	return units
+}
+
+// tidy drops grants that have ended at now.
+func (b *Book) tidy(now stint.Instant) {
+	b.Grants = slices.DeleteFunc(b.Grants, func(u GrantUse) bool { return u.Until <= now })
+}
+
+// Empty reports whether the book is that of a key that used no grants.
+func (b *Book) Empty() bool { return b.Carry.End == 0 && len(b.Grants) == 0 }
+
+// Expiry returns the time from which the book means nothing; 0 for an empty one.
+func (b *Book) Expiry(l *stint.Limit) stint.Instant {
+	last := b.Carry.expiry(l)
+	for i := range b.Grants {
+		last = max(last, b.Grants[i].Until)
+	}
+	return last
+}
+
+// Clone returns a copy that shares no memory with the book.
+func (b *Book) Clone() Book {
+	return Book{b.Carry, slices.Clone(b.Grants)}
+}
+
+// Size returns about how many bytes the grants need.
+func (b *Book) Size() (n int) {
+	for i := range b.Grants {
+		n += len(b.Grants[i].ID)
+	}
+	return n + 32*cap(b.Grants)
+}
+
+// Decision.Spent has one entry for each source that a take was charged to, in the order of their use.
+// An entry is a number and what follows it, all numbers as uvarints: 0 and units of the limit itself; 1,
+// the end of the period, and units of its carry; or a grant: 2 and the length of its ID, the ID, and
+// units. A text after another is that of both takes.
+const (
+	spentOwn = iota
+	spentCarry
+	spentGrant // and longer IDs
+)
+
+// source is an entry of Decision.Spent.
+type source struct {
+	kind  uint64        // spentOwn, spentCarry or spentGrant
+	id    string        // of the grant
+	end   stint.Instant // of the carry's period
+	units int64
+}
+
+// append appends the entry, unless it has no units.
+func (s *source) append(b []byte) []byte {
+	if s.units == 0 {
+		return b
+	}
+	b = binary.AppendUvarint(b, s.kind+uint64(len(s.id)))
+	switch s.kind {
+	case spentCarry:
+		b = binary.AppendUvarint(b, uint64(s.end))
+	case spentGrant:
+		b = append(b, s.id...)
+	}
+	return binary.AppendUvarint(b, uint64(s.units))
+}
+
+// readSpent returns the entries of a Decision.Spent; nil if it is not one.
+func readSpent(text string) (all []source) {
+	c := cursor{left: []byte(text)}
+	for len(c.left) > 0 {
+		var s source
+		switch n := c.number(1<<32 - 1); n {
+		case spentOwn:
+		case spentCarry:
+			s.kind, s.end = spentCarry, c.instant()
+		default:
+			s.kind = spentGrant
+			if n -= spentGrant; n > uint64(len(c.left)) {
+				return nil
+			}
+			s.id, c.left = string(c.left[:n]), c.left[n:]
+		}
+		s.units = c.units()
+		all = append(all, s)
+	}
+	if c.wrong {
+		return nil
+	}
+	return all
+}
+
+// spentPart returns the part of a Decision.Spent with n units after the first skip ones.
+func spentPart(text string, skip, n uint64) string {
+	var part []byte
+	for _, s := range readSpent(text) {
+		before := min(skip, uint64(s.units))
+		skip -= before
+		s.units = int64(min(n, uint64(s.units)-before))
+		n -= uint64(s.units)
+		part = s.append(part)
+	}
+	return string(part)
+}
+
+// spentLast returns the entries of a Decision.Spent with its last n units, the last one first. What the
+// text does not have are units of the limit itself.
+func spentLast(text string, n uint64) (last []source) {
+	for _, s := range slices.Backward(readSpent(text)) {
+		s.units = int64(min(n, uint64(s.units)))
+		n -= uint64(s.units)
+		last = append(last, s)
+	}
+	return append(last, source{units: int64(min(n, maxUsed))})
+}

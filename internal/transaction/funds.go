@@ -1,0 +1,332 @@
+package transaction
+
+import (
+	"slices"
+	"time"
+
+	"stint"
+)
+
+// funds are all that a take of a key with grants can be charged to, at a time: the carry, the grants
+// and the limit itself.
+type funds struct {
+	*Record
+	book  *Book
+	limit *stint.Limit
+	meter *Meter
+	now   stint.Instant
+	carry Carry // as it is now
+}
+
+// fundsOf returns the funds of a take. The record and the book are those of its key, and stay the
+// caller's.
+func fundsOf(r *Record, b *Book, l *stint.Limit, m *Meter, now stint.Instant) funds {
+	return funds{r, b, l, m, now, b.Carry.at(l, m.Rollover, now)}
+}
+
+// valid reports whether units of a grant count at a time.
+func valid(g *Grant, at stint.Instant) bool { return g.From <= at && at < g.Until }
+
+// left returns how many units of a grant are left at a time.
+func (f *funds) left(g *Grant, at stint.Instant) int64 {
+	if !valid(g, at) {
+		return 0
+	}
+	return max(0, g.Units-f.book.used(g.ID))
+}
+
+// split is how the units of a take are divided: to the carry, to the grants by their index, and to the
+// limit itself.
+type split struct {
+	carry  int64
+	grants [MaxGrants]int64
+	own    uint64
+}
+
+// split divides the cost of a take. What no source has left falls to the limit itself.
+func (f *funds) split(cost uint64) (s split) {
+	rest := cost
+	use := func(left int64) int64 {
+		units := min(rest, uint64(left))
+		rest -= units
+		return int64(units)
+	}
+	grants := func(before bool) {
+		for i := range f.meter.Grants {
+			if g := &f.meter.Grants[i]; g.Priority < OwnPriority == before {
+				s.grants[i] = use(f.left(g, f.now))
+			}
+		}
+	}
+	s.carry = use(f.carry.left())
+	grants(true)
+	s.own = min(rest, uint64(f.Record.Test(f.limit, f.now, 0).Remaining))
+	rest -= s.own
+	grants(false)
+	s.own += rest
+	return s
+}
+
+// add adds what grants and the carry have to a decision about the limit itself.
+func (f *funds) add(d *stint.Decision) {
+	d.Limit += f.carry.Units
+	d.Remaining += f.carry.left()
+	for i := range f.meter.Grants {
+		if g := &f.meter.Grants[i]; valid(g, f.now) {
+			d.Limit += g.Units
+			d.Remaining += f.left(g, f.now)
+		}
+	}
+}
+
+// test does what Record.Test does.
+func (f *funds) test(cost uint64) stint.Decision {
+	s := f.split(cost)
+	d := f.Record.Test(f.limit, f.now, s.own)
+	f.conclude(&d, cost)
+	return d
+}
+
+// conclude turns a decision about the limit itself into that about a take of a cost.
+func (f *funds) conclude(d *stint.Decision, cost uint64) {
+	if !d.Allowed {
+		d.RetryAfter = f.retry(cost)
+	}
+	f.add(d)
+}
+
+// take does what Record.Take does.
+func (f *funds) take(cost uint64) (d stint.Decision, c UseChange) {
+	s := f.split(cost)
+	d = f.Record.Take(f.limit, f.now, s.own)
+	if d.Allowed && cost > 0 {
+		c = f.charge(&s, cost)
+		d.Spent = f.spent(&s)
+	}
+	f.conclude(&d, cost)
+	return d, c
+}
+
+// force does what Record.Force does: grants are used as by a take, and the limit itself has the debt.
+func (f *funds) force(cost uint64) (d stint.Decision, c UseChange) {
+	s := f.split(cost)
+	d = f.Record.Force(f.limit, f.now, s.own)
+	if f.limit.Capacity() == 0 { // such a limit counts nothing
+		cost -= s.own
+		s.own = 0
+	}
+	if cost > 0 {
+		c = f.charge(&s, cost)
+		d.Spent = f.spent(&s)
+	}
+	f.add(&d)
+	return d, c
+}
+
+// charge writes a take into the book.
+func (f *funds) charge(s *split, cost uint64) UseChange {
+	f.book.tidy(f.now)
+	for i, units := range s.grants[:len(f.meter.Grants)] {
+		if units > 0 {
+			f.book.charge(&f.meter.Grants[i], units)
+		}
+	}
+	c := f.Charged(f.limit, cost, f.now)
+	if f.meter.Rollover == 0 {
+		f.book.Carry.Forget(c.Start)
+		return c
+	}
+	f.carry.Used += s.carry
+	f.carry.Own, f.carry.Of = c.Used, f.limit.Capacity()
+	f.book.Carry = f.carry
+	return c
+}
+
+// spent returns the Decision.Spent of a take.
+func (f *funds) spent(s *split) string {
+	var b []byte
+	add := func(one source) { b = one.append(b) }
+	grants := func(before bool) {
+		for i := range f.meter.Grants {
+			if g := &f.meter.Grants[i]; g.Priority < OwnPriority == before {
+				add(source{kind: spentGrant, id: g.ID, units: s.grants[i]})
+			}
+		}
+	}
+	add(source{kind: spentCarry, end: f.carry.End, units: s.carry})
+	grants(true)
+	add(source{units: int64(s.own)})
+	grants(false)
+	return string(b)
+}
+
+// refund does what Record.Refund does. Units go back to what the take was charged to, the last used
+// first: to the limit itself and the carry only while the period runs, to a grant until it ends. The
+// use of a period that has ended stays as it is.
+func (f *funds) refund(cost uint64, undo *stint.Decision) (d stint.Decision, c UseChange) {
+	var back []source
+	if undo != nil {
+		back = spentLast(undo.Spent, cost)
+	} else {
+		back = f.newest(cost)
+	}
+	for _, s := range back {
+		switch s.kind {
+		case spentOwn:
+			before := f.Used(f.now)
+			f.Record.Refund(f.limit, f.now, uint64(s.units), undo)
+			c.GivenBack += f.GivenBack(before, uint64(s.units), f.now).GivenBack
+		case spentCarry:
+			c.GivenBack += uint64(f.book.Carry.giveBack(s.end, s.units, f.now))
+		case spentGrant:
+			c.GivenBack += uint64(f.book.giveBack(s.id, s.units, f.now))
+		}
+	}
+	f.recount()
+	d = f.Record.Test(f.limit, f.now, 0)
+	if _, end := f.window(); undo != nil && undo.At.Add(undo.ResetAfter) != end {
+		c.GivenBack = 0
+	}
+	f.add(&d)
+	return d, c
+}
+
+// newest returns what a refund of no certain take gives back: what is used now, the source that is
+// used last first.
+func (f *funds) newest(cost uint64) (back []source) {
+	grants := func(before bool) {
+		for _, g := range slices.Backward(f.meter.Grants) {
+			if g.Priority < OwnPriority == before && valid(&g, f.now) {
+				units := min(cost, uint64(f.book.used(g.ID)))
+				cost -= units
+				back = append(back, source{kind: spentGrant, id: g.ID, units: int64(units)})
+			}
+		}
+	}
+	grants(false)
+	own := min(cost, uint64(f.Used(f.now)))
+	cost -= own
+	back = append(back, source{units: int64(own)})
+	grants(true)
+	return append(back, source{kind: spentCarry, end: f.carry.End, units: int64(min(cost, uint64(f.carry.Used)))})
+}
+
+// window returns the window of the limit itself that counts now.
+func (f *funds) window() (start, end stint.Instant) {
+	st := &f.State
+	if !f.under(f.limit) {
+		view := f.view(f.limit, f.now)
+		st = &view
+	}
+	return f.limit.ForStores().Window(st, f.now)
+}
+
+// recount writes the carry after something was given back or reset, if its period still runs.
+func (f *funds) recount() {
+	c := &f.book.Carry
+	if f.now >= c.End {
+		return
+	}
+	c.Own = f.Charged(f.limit, 1, f.now).Used
+	f.carry = c.at(f.limit, f.meter.Rollover, f.now)
+}
+
+// apply does the operation op, as Record.Apply and Record.Metered do.
+func (f *funds) apply(op stint.Op, cost uint64, undo *stint.Decision) (d stint.Decision, c UseChange) {
+	switch op {
+	case stint.Force:
+		return f.force(cost)
+	case stint.Refund:
+		return f.refund(cost, undo)
+	case stint.AskAtMost:
+		d = f.test(min(cost, 1))
+		units := d.AtMost(cost)
+		d, c = f.take(units)
+		d.Charge(units)
+		return d, c
+	case stint.Ask:
+		return f.take(cost)
+	}
+	d = f.Record.Apply(op, f.limit, f.now, cost, undo)
+	f.recount()
+	f.add(&d)
+	return d, c
+}
+
+// Granted is Metered for a take with grants, whose book is b.
+func (r *Record) Granted(b *Book, t *stint.Take, now stint.Instant) (stint.Decision, UseChange) {
+	f := fundsOf(r, b, t.Limit, t.Handling.Meter, now)
+	return f.apply(t.Op, uint64(t.Cost), t.Undo)
+}
+
+// retry returns how long until a cost fits that does not fit now, if nobody else takes. What the carry
+// and the grants have changes only at certain times. Between two of these the limit itself needs to
+// have the rest.
+func (f *funds) retry(cost uint64) time.Duration {
+	carries := f.carries()
+	times := make([]stint.Instant, 1, 1+len(carries)+2*len(f.meter.Grants))
+	times[0] = f.now
+	for _, c := range carries {
+		times = append(times, c.from)
+	}
+	for _, g := range f.meter.Grants {
+		if g.From > f.now {
+			times = append(times, g.From)
+		}
+		if g.Until > f.now {
+			times = append(times, g.Until)
+		}
+	}
+	slices.Sort(times)
+	for i, from := range times {
+		there := f.carry.left()
+		for _, c := range carries {
+			if c.from <= from {
+				there = c.units
+			}
+		}
+		for n := range f.meter.Grants {
+			there += f.left(&f.meter.Grants[n], from)
+		}
+		wait := f.ownWait(cost - min(cost, uint64(there)))
+		if wait == stint.Never {
+			continue
+		}
+		at := max(from, f.now.Add(wait))
+		if i+1 == len(times) || at < times[i+1] {
+			return at.Sub(f.now)
+		}
+	}
+	return stint.Never
+}
+
+// ownWait returns how long until units fit the limit itself.
+func (f *funds) ownWait(units uint64) time.Duration {
+	d := f.Record.Test(f.limit, f.now, units)
+	if d.Allowed {
+		return 0
+	}
+	return d.RetryAfter
+}
+
+// carried is how many units the carry has from a time on.
+type carried struct {
+	from  stint.Instant
+	units int64
+}
+
+// carries returns what the carry will have in the periods after now, if nobody takes.
+func (f *funds) carries() (all []carried) {
+	c := &f.book.Carry
+	if f.meter.Rollover == 0 || c.End == 0 {
+		return nil
+	}
+	start, end := c.next(f.limit)
+	for k := int64(1); k <= MaxIdle+1; k++ {
+		if start > f.now {
+			all = append(all, carried{start, c.after(k, f.meter.Rollover)})
+		}
+		start, end = windowAt(f.limit, end)
+	}
+	return all
+}
