@@ -2,4 +2,7 @@
 // processes, CountingDenied returns one that charges denied takes too, and
 // ApplyTally reads its decisions, RefillTime returns how long one
 // takes to be whole again, and Format writes one in a line.
+//
+// It also decides about one key under a limit: a Record is the state of the key, whose numbers may have
+// changed since, and Funds add what its subject has beside the limit, grants and a rollover.
 package limits

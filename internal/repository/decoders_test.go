@@ -71,6 +71,7 @@ var decoders = map[string]string{
 	"cmd/stint/cli/plans.go":             "answers of a service that the operator names",
 	"facts/advice/lines.go":              "rule files of the operator",
 	"fleet/quota/save.go":                "a file that this program wrote",
+	"internal/limits/book.go":            "decisions and reservations that programs of ours wrote",
 	"internal/transaction/encode.go":     "what programs of ours wrote: a snapshot, an item of memcached, or a value of Redis",
 	"store/memory/file.go":               "a file that this program wrote",
 	"store/memory/snapshot_load.go":      "a file that this program wrote",

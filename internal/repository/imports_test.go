@@ -25,8 +25,8 @@ var layers = []layer{
 	},
 	{
 		[]string{"internal/transaction"},
-		[]string{"."},
-		"a transaction charges records; stores know where these are",
+		[]string{".", "internal/limits"},
+		"a transaction charges records, which limits decide about; stores know where these are",
 	},
 	{
 		[]string{"internal/testkit"},

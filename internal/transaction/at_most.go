@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"stint"
+	"stint/internal/limits"
 )
 
 // DeniedCost returns the cost for which a store denies a take: 1 for an AskAtMost.
@@ -85,7 +86,7 @@ func Trim(ctx context.Context, by stint.Store, call *stint.Call, units uint32, c
 	}
 	for n, i := range of { // the time stays that of the take, so that it can be undone
 		d, after := &call.Results[i], &back.Results[n]
-		d.Remaining, d.ResetAfter, d.Spent = after.Remaining, after.At.Add(after.ResetAfter).Sub(d.At), spentPart(d.Spent, 0, uint64(units))
+		d.Remaining, d.ResetAfter, d.Spent = after.Remaining, after.At.Add(after.ResetAfter).Sub(d.At), limits.SpentPart(d.Spent, 0, uint64(units))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"stint"
+	"stint/internal/limits"
 )
 
 // Decide tests and charges all parts, on the records that the caller has set. It reports whether
@@ -101,23 +102,28 @@ func (p *Part[K]) test(cost uint64) stint.Decision {
 	if p.Book == nil {
 		return p.Record.Test(p.Limit, p.At, cost)
 	}
-	f := fundsOf(&p.Record, p.Book, p.Limit, p.Take.Handling.Meter, p.At)
-	return f.test(cost)
+	f := p.funds()
+	return f.Test(cost)
+}
+
+// funds returns what a part with a Book is charged to.
+func (p *Part[K]) funds() limits.Funds {
+	return limits.FundsOf(&p.Record, p.Book, p.Limit, p.Take.Handling.Meter, p.At)
 }
 
 // concludeGranted is concludeMetered for a take with grants.
 func (p *Part[K]) concludeGranted(pass bool) {
-	f := fundsOf(&p.Record, p.Book, p.Limit, p.Take.Handling.Meter, p.At)
+	f := p.funds()
 	p.Charged, p.Change = false, UseChange{}
 	switch asks := p.Take.Op.Asks(); {
 	case asks && (pass || !p.Fits):
-		p.Result, p.Change = f.take(p.Cost)
+		p.Result, p.Change = f.Take(p.Cost)
 		p.Charged = true
 		p.charge()
 	case pass:
-		p.Result, p.Change = f.apply(p.Take.Op, p.Cost, p.Take.Undo)
+		p.Result, p.Change = f.Apply(p.Take.Op, p.Cost, p.Take.Undo)
 	default:
-		p.Result = f.test(0)
+		p.Result = f.Test(0)
 	}
 }
 

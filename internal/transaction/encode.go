@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"stint"
+	"stint/internal/limits"
 )
 
 // The bytes of a usage or an event are its texts, each after its length, and its numbers, all as
@@ -81,23 +82,28 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 	return c.end()
 }
 
-// AppendBinary appends the bytes of the book. The error is always nil.
-func (b *Book) AppendBinary(to []byte) ([]byte, error) {
+// AppendBook appends the bytes of a book.
+func AppendBook(to []byte, b *Book) []byte {
 	c := &b.Carry
 	to = appendNumbers(to, uint64(c.Start), uint64(c.End), uint64(c.Units), uint64(c.Used), uint64(c.Own), uint64(c.Of), uint64(len(b.Grants)))
 	for i := range b.Grants {
 		g := &b.Grants[i]
 		to = appendNumbers(appendText(to, g.ID), uint64(g.Used), uint64(g.Until))
 	}
-	return to, nil
+	return to
 }
 
-// UnmarshalBinary reads the bytes of a book.
-func (b *Book) UnmarshalBinary(from []byte) error {
+// ReadBook reads the bytes of a book.
+func ReadBook(from []byte, b *Book) error {
 	c := cursor{left: from}
-	*b = Book{Carry: Carry{c.instant(), c.instant(), c.units(), c.units(), c.units(), c.units()}}
+	*b = Book{}
+	r := &b.Carry
+	r.Start, r.End = c.instant(), c.instant()
+	for _, n := range []*int64{&r.Units, &r.Used, &r.Own, &r.Of} {
+		*n = c.units()
+	}
 	for range c.number(uint64(len(from))) {
-		b.Grants = append(b.Grants, GrantUse{c.text(), c.units(), c.instant()})
+		b.Grants = append(b.Grants, limits.GrantUse{ID: c.text(), Used: c.units(), Until: c.instant()})
 		if c.wrong {
 			break
 		}

@@ -7,6 +7,16 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
+)
+
+type (
+	// Record and the other types are those of package limits, which decides about one key.
+	Record    = limits.Record
+	Meter     = limits.Meter
+	Grant     = limits.Grant
+	Book      = limits.Book
+	UseChange = limits.UseChange
 )
 
 // AllOrNone is the group of all takes of a call that are not Independent.
@@ -80,7 +90,7 @@ type Part[K comparable] struct {
 	// it (see [Record.Report]); Decide lends.
 	Loan *stint.Loan
 
-	// Book is that of a key whose take has grants, see Granted; nil for others. For Decide the caller
+	// Book is that of a key whose take has grants, see limits.Granted; nil for others. For Decide the caller
 	// sets it, and stores it afterwards.
 	Book *Book
 
@@ -265,7 +275,7 @@ func (w *Plan[K]) DivideSpent(c *stint.Call) {
 		for i, of := range w.of {
 			if of == n {
 				cost := uint64(c.Takes[w.first+i].Cost)
-				c.Results[w.first+i].Spent = spentPart(all, skip, cost)
+				c.Results[w.first+i].Spent = limits.SpentPart(all, skip, cost)
 				skip += cost
 			}
 		}

@@ -1,12 +1,14 @@
 package transaction
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 )
 
 // A history rolls over when a take comes, and is read as if it had.
@@ -158,5 +160,24 @@ func TestEncodingWithoutPlans(t *testing.T) {
 	err := u.UnmarshalBinary(appendNumbers(names, 2, 1, 5, 7, 0, 0, 5, 9, 8, 0, 0))
 	if want := (History{{Start: 1, End: 5, Used: 7, Plan: "pro"}, {Start: 5, End: 9, Used: 8, Plan: "pro"}}); err != nil || !reflect.DeepEqual(u.History, want) {
 		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// TestBookEncoding reads what was written, and nothing else.
+func TestBookEncoding(t *testing.T) {
+	for _, b := range []Book{{}, {Carry: limits.Carry{Start: 1, End: 2, Units: 3, Used: 4, Own: 5, Of: 6}}, {Carry: limits.Carry{Start: 1 << 50, End: stint.MaxInstant, Of: limits.MaxUnits}, Grants: []limits.GrantUse{{ID: "a", Used: 1, Until: 2}, {Until: stint.MaxInstant}}}} {
+		text := AppendBook(nil, &b)
+		var got Book
+		if err := ReadBook(text, &got); err != nil || fmt.Sprint(got) != fmt.Sprint(b) {
+			t.Errorf("%v reads as %v, %v", b, got, err)
+		}
+		for n := range text {
+			if err := ReadBook(text[:n], &got); err == nil {
+				t.Errorf("%v is read of its first %d bytes", b, n)
+			}
+		}
+		if err := ReadBook(append(text, 0), &got); err == nil {
+			t.Errorf("%v is read with a byte more", b)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -33,14 +34,20 @@ func (s *Store) decideInMap(sh *shard, q *query, d *stint.Decision) {
 	switch {
 	case q.take != nil:
 		var change transaction.UseChange
-		*d, change = c.Record.Metered(q.op, q.limit, at, q.cost, q.undo)
-		s.meterLocked(sh, q.fp, q.take, change, at)
+		book := sh.bookLocked(q.fp, q.take)
+		if book != nil {
+			f := limits.FundsOf(&c.Record, book, q.limit, q.take.Handling.Meter, at)
+			*d, change = f.Apply(q.op, q.cost, q.undo)
+		} else {
+			*d, change = c.Record.Metered(q.op, q.limit, at, q.cost, q.undo)
+		}
+		s.meterLocked(sh, q.fp, q.take, book, change, at)
 	case q.loan == nil:
 		*d = q.apply(&c.Record, at)
 	default:
 		*d = q.lend(&c.Record, at, s.epoch)
 	}
-	correctTime(q.now, at, q.limit, d)
+	transaction.CorrectTime(q.now, at, q.limit, d)
 	s.storeLocked(sh, q.fp, c, q.now)
 }
 
@@ -59,7 +66,7 @@ func (s *Store) cellLocked(sh *shard, fp uint64, limit *stint.Limit, at stint.In
 
 // freshLocked returns the time for deciding a key without a state at now.
 func (sh *shard) freshLocked(now stint.Instant) stint.Instant {
-	return decisionTime(decisionTime(now, sh.lastDrop), sh.table.Load().lastDrop)
+	return transaction.DecisionTime(transaction.DecisionTime(now, sh.lastDrop), sh.table.Load().lastDrop)
 }
 
 // fromTableLocked takes a state out of the table, which may have been written under other numbers.
@@ -135,7 +142,7 @@ func (s *Store) dropExpiredLocked(sh *shard, now stint.Instant, most int) {
 		if c.Limit.Untouched(&c.State, now) {
 			s.dropLocked(sh, fp, c)
 			s.counts.expired.Add(1)
-			sh.lastDrop = decisionTime(now, sh.lastDrop)
+			sh.lastDrop = transaction.DecisionTime(now, sh.lastDrop)
 		}
 		if most--; most == 0 {
 			return

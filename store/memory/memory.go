@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/system"
 	"stint/internal/transaction"
 )
@@ -74,7 +75,7 @@ type Options struct {
 //
 // The use of a key by periods (see stint.Terms.Usage) is written under the same lock as its state, which
 // is in the map then, and is not lost when that expires. It needs about 150 bytes and 40 for each
-// period. Events of thresholds are in an outbox until Done; it has room for transaction.MaxEvents.
+// period, and about 100 and 60 for each grant that was used. Events of thresholds are in an outbox until Done; it has room for transaction.MaxEvents.
 //
 // # Restarts
 //
@@ -98,6 +99,7 @@ type Store struct {
 
 	penalties atomic.Bool        // whether the store ever had the state of a penalty
 	metered   atomic.Bool        // whether the store ever had a history
+	booked    atomic.Bool        // whether a history ever had a book
 	outbox    transaction.Outbox // events of thresholds
 }
 
@@ -193,7 +195,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 			return nil
 		}
 	}
-	if err := transaction.CheckApart(c); err != nil {
+	if err := cmp.Or(transaction.CheckApart(c), limits.CheckGrants(c)); err != nil {
 		return err
 	}
 	joined := 0
@@ -419,32 +421,4 @@ func (q *query) applyWord(word uint64, at stint.Instant, d *stint.Decision) uint
 	r := transaction.Record{State: q.limit.ForStores().Unpack(word), Limit: q.limit}
 	*d = q.apply(&r, at)
 	return q.limit.ForStores().Pack(&r.State)
-}
-
-// decisionTime returns the time for deciding an unknown key at now, if expired states were dropped
-// at lastDrop: the later of the two, so that the dropped states admit nothing again. It returns now
-// if the clock was ahead at lastDrop.
-func decisionTime(now, lastDrop stint.Instant) stint.Instant {
-	if lastDrop <= now || lastDrop.Future(now) {
-		return now
-	}
-	return lastDrop
-}
-
-// correctTime changes a decision that was made for the later time at, because earlier states were
-// dropped (see table.lastDrop), into one for now. A reservation keeps the later time.
-func correctTime(now, at stint.Instant, limit *stint.Limit, d *stint.Decision) {
-	by := at.Sub(now)
-	if by <= 0 {
-		return
-	}
-	if !limit.ForStores().Reserves() {
-		d.At = now
-	}
-	if !d.Allowed && d.RetryAfter != stint.Never {
-		d.RetryAfter += by
-	}
-	if d.ResetAfter > 0 {
-		d.ResetAfter += by
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // entry is a state that moves from one table to the next.
@@ -63,7 +64,7 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []u
 		st := limit.ForStores().Unpack(e.word & stateMask)
 		expiry := limit.ForStores().Expiry(&st)
 		if expiry <= now {
-			lastDrop = decisionTime(now, lastDrop)
+			lastDrop = transaction.DecisionTime(now, lastDrop)
 			continue
 		}
 		e.rank = rank(e.fp, limit, &st, min(expiry, stint.MaxInstant), now)

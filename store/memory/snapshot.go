@@ -31,15 +31,17 @@ import (
 //	word    a limit's number (uvarint), fingerprint (8 bytes), state as StoreLimit.Pack writes it (uvarint)
 //	state   a limit's number (uvarint), fingerprint (8 bytes), length (uvarint), state as State.AppendBinary writes it
 //	usage   fingerprint (8 bytes), expiry (uvarint), length (uvarint), history as transaction.Usage.AppendBinary writes it
+//	book    fingerprint (8 bytes) of the usage before it, length (uvarint), book as transaction.Book.AppendBinary writes it
 //	event   length (uvarint), event as transaction.Event.AppendBinary writes it
 //	end     the number of states, and the store's lastDrop (uvarints); the last record
 //
-// Only limits with a state are written, before the first such state. The version is 3 if the store
-// ever had a history, 2 if it ever had a penalty, whose numbers version 1 does not have, else 1: so a release that knows no
+// Only limits with a state are written, before the first such state. The version is 4 if the store
+// ever had a book, 3 if it ever had a history, 2 if it ever had a penalty, whose numbers version 1 does not have, else 1: so a release that knows no
 // penalties still reads what it can decide, and calls everything else newer.
 const (
 	snapshotMagic   = "stintmem"
-	snapshotVersion = 3
+	snapshotVersion = 4
+	meterVersion    = 3
 	penaltyVersion  = 2
 	plainVersion    = 1
 	headSize        = len(snapshotMagic) + 4
@@ -51,6 +53,7 @@ const (
 	recordEnd   = 4
 	recordUsage = 5
 	recordEvent = 6
+	recordBook  = 7
 
 	// blockSize is the size at which a block ends; a longer state makes a longer block.
 	blockSize = 64 << 10
@@ -189,6 +192,7 @@ type encoder struct {
 
 	penalties bool // the version allows penalties
 	metered   bool // the version allows histories
+	booked    bool // the version allows books
 }
 
 // write writes bytes and adds them to the checksum.
@@ -212,11 +216,13 @@ func (e *encoder) flush() {
 // head writes the head and the first block.
 func (e *encoder) head(s *Store) {
 	version := uint32(plainVersion)
-	e.metered = s.metered.Load()
+	e.booked, e.metered = s.booked.Load(), s.metered.Load()
 	e.penalties = e.metered || s.penalties.Load()
 	switch {
-	case e.metered:
+	case e.booked:
 		version = snapshotVersion
+	case e.metered:
+		version = meterVersion
 	case e.penalties:
 		version = penaltyVersion
 	}

@@ -146,6 +146,8 @@ func (d *decoder) record() error {
 		return d.state(kind)
 	case recordUsage:
 		return d.usage()
+	case recordBook:
+		return d.book()
 	case recordEvent:
 		return d.event()
 	case recordEnd:

@@ -161,7 +161,7 @@ func (s *Store) decideOnMark(sh *shard, t *table, sl *slot, word uint64, q *quer
 	if id == 0 {
 		return elsewhere
 	}
-	at := decisionTime(q.now, t.lastDrop)
+	at := transaction.DecisionTime(q.now, t.lastDrop)
 	state := q.applyWord(0, at, d)
 	if state > stateMask {
 		return elsewhere
@@ -169,7 +169,7 @@ func (s *Store) decideOnMark(sh *shard, t *table, sl *slot, word uint64, q *quer
 	if state != 0 && !sl.word.CompareAndSwap(untouched, id<<stateBits|state) {
 		return again
 	}
-	correctTime(q.now, at, q.limit, d)
+	transaction.CorrectTime(q.now, at, q.limit, d)
 	return decided
 }
 
@@ -185,10 +185,10 @@ func (s *Store) decideNewKey(sh *shard, t *table, end int, q *query, d *stint.De
 	if sh.cells.Load() > 0 && s.inMap(sh, q.fp) || s.limits.id(q.limit) == 0 {
 		return elsewhere
 	}
-	at := decisionTime(q.now, t.lastDrop)
+	at := transaction.DecisionTime(q.now, t.lastDrop)
 	switch state := q.applyWord(0, at, d); {
 	case state == 0:
-		correctTime(q.now, at, q.limit, d)
+		transaction.CorrectTime(q.now, at, q.limit, d)
 		return decided
 	case state > stateMask:
 		return elsewhere

@@ -149,7 +149,7 @@ func (s *Store) outgrows(w *call, part int, now stint.Instant) bool {
 	if units == 0 || !unasked && r.Limit.ForStores().Same(p.Take.Limit) {
 		return false
 	}
-	r.Force(p.Take.Limit, decisionTime(now, h.sh.table.Load().lastDrop), units)
+	r.Force(p.Take.Limit, transaction.DecisionTime(now, h.sh.table.Load().lastDrop), units)
 	return r.Limit.ForStores().Pack(&r.State) > stateMask
 }
 
@@ -287,10 +287,13 @@ func (s *Store) read(w *call, now stint.Instant) {
 				p.At = h.sh.freshLocked(now)
 			}
 		case h.slot == nil || h.word == untouched:
-			p.At = decisionTime(now, h.sh.table.Load().lastDrop)
+			p.At = transaction.DecisionTime(now, h.sh.table.Load().lastDrop)
 		default:
 			known := s.limits.of(h.word)
 			p.Record = transaction.Record{State: known.ForStores().Unpack(h.word & stateMask), Limit: known}
+		}
+		if p.Take.Metered() {
+			p.Book = h.sh.bookLocked(p.Name, p.Take)
 		}
 		if p.Loan != nil {
 			p.Record.Report(p.Take.Limit, p.At, p.Loan, s.epoch)
@@ -302,13 +305,13 @@ func (s *Store) read(w *call, now stint.Instant) {
 func (s *Store) write(w *call, now stint.Instant) {
 	for i := range w.Parts {
 		p, h := &w.Parts[i], &w.held[i]
-		correctTime(now, p.At, p.Take.Limit, &p.Result)
+		transaction.CorrectTime(now, p.At, p.Take.Limit, &p.Result)
 		switch {
 		case h.cell != nil:
 			h.cell.Record = p.Record
 			s.storeLocked(h.sh, p.Name, h.cell, now)
 			if p.Take.Metered() {
-				s.meterLocked(h.sh, p.Name, p.Take, p.Change, p.At)
+				s.meterLocked(h.sh, p.Name, p.Take, p.Book, p.Change, p.At)
 			}
 		case h.slot != nil:
 			h.word = h.written(&p.Record, p.Take.Limit)

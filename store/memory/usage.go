@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -14,6 +15,7 @@ import (
 // new one does not fit, the one of its shard that would expire first.
 type meter struct {
 	transaction.Usage
+	book   *transaction.Book // of grants and a rollover; nil: there never was a take with any
 	expiry stint.Instant
 	base   string // of the IDs of its events; "" until there is one
 	bytes  int64  // bytes that Store.bytes counts for it
@@ -30,9 +32,21 @@ func metered(t *stint.Take) *stint.Take {
 	return t
 }
 
+// bookLocked returns the book of a key, and nil for a take without grants.
+func (sh *shard) bookLocked(fp uint64, t *stint.Take) *transaction.Book {
+	if !limits.Granted(t) {
+		return nil
+	}
+	if m := sh.meters[fp]; m != nil && m.book != nil {
+		return m.book
+	}
+	return new(transaction.Book)
+}
+
 // meterLocked adds what a take changed to the history of its key, and writes the events of thresholds
-// that it reached. The lock is that of the key's shard, which guards its state too.
-func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, c transaction.UseChange, now stint.Instant) {
+// that it reached. The lock is that of the key's shard, which guards its state too. A take with grants
+// has changed the book.
+func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, book *transaction.Book, c transaction.UseChange, now stint.Instant) {
 	m := sh.meters[fp]
 	if m != nil {
 		m.History.GiveBack(c.GivenBack, now)
@@ -54,7 +68,13 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, c transaction.U
 	keep, notify := transaction.Metering(t)
 	of := t.Handling.Meter.Of
 	fired := m.Charge(c, keep, of, notify, s.outbox.Room())
-	m.expiry = m.History.Expiry(t.Limit, keep)
+	if book != nil {
+		m.book = book
+		s.booked.Store(true)
+	} else if m.book != nil {
+		m.book.Carry.Forget(c.Start)
+	}
+	m.expiry = max(m.History.Expiry(t.Limit, keep), m.book.Expiry(t.Limit))
 	for _, percent := range fired {
 		if m.base == "" {
 			m.base = m.EventBase(s.name)
@@ -69,7 +89,7 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, c transaction.U
 
 // countMeterLocked counts the bytes of a history, and makes room for it.
 func (s *Store) countMeterLocked(sh *shard, fp uint64, m *meter, now stint.Instant) {
-	grown := meterBytes + int64(m.Size()) - m.bytes
+	grown := meterBytes + int64(m.Size()+m.book.Size()) - m.bytes
 	m.bytes += grown
 	if s.bytes.Add(grown) <= s.budget || grown <= 0 {
 		return
@@ -159,7 +179,7 @@ func (s *Store) dropMeterLocked(sh *shard, fp uint64) {
 func (c *shardCopy) metersLocked(sh *shard) {
 	c.meters = c.meters[:0]
 	for fp, m := range sh.meters {
-		one := meterCopy{fp, meter{Usage: m.Usage, expiry: m.expiry}}
+		one := meterCopy{fp, meter{Usage: m.Usage, book: m.book.Clone(), expiry: m.expiry}}
 		one.History = slices.Clone(m.History)
 		c.meters = append(c.meters, one)
 	}
@@ -180,6 +200,11 @@ func (e *encoder) usage(m *meterCopy) {
 	e.block = binary.AppendUvarint(e.block, uint64(m.expiry))
 	e.long, _ = m.AppendBinary(e.long[:0]) // the error is always nil
 	e.text(e.long)
+	if e.booked && m.book != nil {
+		e.block = binary.LittleEndian.AppendUint64(append(e.block, recordBook), m.fp)
+		e.long = transaction.AppendBook(e.long[:0], m.book)
+		e.text(e.long)
+	}
 	e.endRecord()
 }
 
@@ -215,6 +240,23 @@ func (d *decoder) usage() error {
 	sh.meters[fp] = m
 	d.store.metered.Store(true)
 	d.store.countMeterLocked(sh, fp, m, d.now) // nobody else uses the store yet
+	return nil
+}
+
+// book reads a book and adds it to the history of its key, which stands before it if it has not expired.
+func (d *decoder) book() error {
+	if len(d.left) < 8 {
+		return damaged("a book of no key")
+	}
+	fp, b := d.readUint64(), new(transaction.Book)
+	if text, ok := d.text(); !ok || transaction.ReadBook(text, b) != nil {
+		return damaged("a book that is cut")
+	}
+	if m := d.store.shard(fp).meters[fp]; m != nil {
+		m.book = b
+		d.store.booked.Store(true)
+		d.store.countMeterLocked(d.store.shard(fp), fp, m, d.now)
+	}
 	return nil
 }
 

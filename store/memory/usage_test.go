@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -54,7 +55,7 @@ func TestUsageSnapshot(t *testing.T) {
 		now = now.Add(time.Hour)
 	}
 	saved := snapshot(t, s)
-	if got := binary.LittleEndian.Uint32(saved[len(snapshotMagic):]); got != snapshotVersion {
+	if got := binary.LittleEndian.Uint32(saved[len(snapshotMagic):]); got != meterVersion {
 		t.Errorf("version %d with a history", got)
 	}
 	again, err := Load(bytes.NewReader(saved), options)
@@ -93,6 +94,61 @@ func TestUsageSnapshot(t *testing.T) {
 		if _, err := Load(bytes.NewReader(saved[:n]), options); err == nil {
 			t.Fatalf("loaded the first %d of %d bytes", n, len(saved))
 		}
+	}
+}
+
+// A snapshot has what keys used of their grants and what they carry, and only then another version.
+func TestGrantsSnapshot(t *testing.T) {
+	now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	options := Options{Clock: func() stint.Instant { return now }}
+	s := New(options)
+	take := meteredTake("a", tenAnHour, 12)
+	take.Handling.Meter.Rollover = 5
+	take.Handling.Meter.Grants = []transaction.Grant{{ID: "g", Units: 10, Priority: limits.GrantPriority, Until: now.Add(100 * time.Hour)}}
+	remaining := func(s *Store, cost uint32) int64 {
+		t.Helper()
+		take := take
+		take.Cost = cost
+		call := stint.Call{Takes: []stint.Take{take, meteredTake("plain", tenAnHour, 1)}}
+		if err := s.Decide(context.Background(), &call); err != nil || !call.Results[0].Allowed {
+			t.Fatalf("%+v, %v", call.Results, err)
+		}
+		return call.Results[0].Remaining
+	}
+	if got := remaining(s, 12); got != 8 {
+		t.Errorf("%d units remain, want 8", got)
+	}
+	now = now.Add(time.Hour)
+	if got := remaining(s, 7); got != 11 {
+		t.Errorf("%d units remain, want 11", got)
+	}
+	now = now.Add(time.Hour)
+	saved := snapshot(t, s)
+	if got := binary.LittleEndian.Uint32(saved[len(snapshotMagic):]); got != snapshotVersion {
+		t.Errorf("version %d with a book", got)
+	}
+	again, err := Load(bytes.NewReader(saved), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := remaining(again, 0); got != 21 {
+		t.Errorf("%d units remain after a restart, want 21: 10, 3 of the last hour, and 8 of the grant", got)
+	}
+	if got, want := again.Stats().Bytes, s.Stats().Bytes; got != want {
+		t.Errorf("%d bytes after a restart, %d before", got, want)
+	}
+	for n := headSize; n < len(saved); n += 11 {
+		if _, err := Load(bytes.NewReader(saved[:n]), options); err == nil {
+			t.Fatalf("loaded the first %d of %d bytes", n, len(saved))
+		}
+	}
+	now = now.Add(97*time.Hour + time.Minute)
+	if s.Sweep(); len(usageOf(t, s, &take).History) == 0 {
+		t.Error("the use of a grant is dropped before its end")
+	}
+	now = now.Add(time.Hour)
+	if s.Sweep(); len(usageOf(t, s, &take).History) > 0 {
+		t.Error("the use of a grant is kept after its end")
 	}
 }
 

@@ -1,4 +1,4 @@
-package transaction
+package limits
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 	"stint"
 )
 
-// funds are all that a take of a key with grants can be charged to, at a time: the carry, the grants
+// Funds are all that a take of a key with grants can be charged to, at a time: the carry, the grants
 // and the limit itself.
-type funds struct {
+type Funds struct {
 	*Record
 	book  *Book
 	limit *stint.Limit
@@ -18,17 +18,17 @@ type funds struct {
 	carry Carry // as it is now
 }
 
-// fundsOf returns the funds of a take. The record and the book are those of its key, and stay the
+// FundsOf returns the funds of a take. The record and the book are those of its key, and stay the
 // caller's.
-func fundsOf(r *Record, b *Book, l *stint.Limit, m *Meter, now stint.Instant) funds {
-	return funds{r, b, l, m, now, b.Carry.at(l, m.Rollover, now)}
+func FundsOf(r *Record, b *Book, l *stint.Limit, m *Meter, now stint.Instant) Funds {
+	return Funds{r, b, l, m, now, b.Carry.at(l, m.Rollover, now)}
 }
 
 // valid reports whether units of a grant count at a time.
 func valid(g *Grant, at stint.Instant) bool { return g.From <= at && at < g.Until }
 
 // left returns how many units of a grant are left at a time.
-func (f *funds) left(g *Grant, at stint.Instant) int64 {
+func (f *Funds) left(g *Grant, at stint.Instant) int64 {
 	if !valid(g, at) {
 		return 0
 	}
@@ -44,7 +44,7 @@ type split struct {
 }
 
 // split divides the cost of a take. What no source has left falls to the limit itself.
-func (f *funds) split(cost uint64) (s split) {
+func (f *Funds) split(cost uint64) (s split) {
 	rest := cost
 	use := func(left int64) int64 {
 		units := min(rest, uint64(left))
@@ -68,7 +68,7 @@ func (f *funds) split(cost uint64) (s split) {
 }
 
 // add adds what grants and the carry have to a decision about the limit itself.
-func (f *funds) add(d *stint.Decision) {
+func (f *Funds) add(d *stint.Decision) {
 	d.Limit += f.carry.Units
 	d.Remaining += f.carry.left()
 	for i := range f.meter.Grants {
@@ -79,8 +79,8 @@ func (f *funds) add(d *stint.Decision) {
 	}
 }
 
-// test does what Record.Test does.
-func (f *funds) test(cost uint64) stint.Decision {
+// Test does what Record.Test does.
+func (f *Funds) Test(cost uint64) stint.Decision {
 	s := f.split(cost)
 	d := f.Record.Test(f.limit, f.now, s.own)
 	f.conclude(&d, cost)
@@ -88,15 +88,15 @@ func (f *funds) test(cost uint64) stint.Decision {
 }
 
 // conclude turns a decision about the limit itself into that about a take of a cost.
-func (f *funds) conclude(d *stint.Decision, cost uint64) {
+func (f *Funds) conclude(d *stint.Decision, cost uint64) {
 	if !d.Allowed {
 		d.RetryAfter = f.retry(cost)
 	}
 	f.add(d)
 }
 
-// take does what Record.Take does.
-func (f *funds) take(cost uint64) (d stint.Decision, c UseChange) {
+// Take does what Record.Take does.
+func (f *Funds) Take(cost uint64) (d stint.Decision, c UseChange) {
 	s := f.split(cost)
 	d = f.Record.Take(f.limit, f.now, s.own)
 	if d.Allowed && cost > 0 {
@@ -108,7 +108,7 @@ func (f *funds) take(cost uint64) (d stint.Decision, c UseChange) {
 }
 
 // force does what Record.Force does: grants are used as by a take, and the limit itself has the debt.
-func (f *funds) force(cost uint64) (d stint.Decision, c UseChange) {
+func (f *Funds) force(cost uint64) (d stint.Decision, c UseChange) {
 	s := f.split(cost)
 	d = f.Record.Force(f.limit, f.now, s.own)
 	if f.limit.Capacity() == 0 { // such a limit counts nothing
@@ -124,7 +124,7 @@ func (f *funds) force(cost uint64) (d stint.Decision, c UseChange) {
 }
 
 // charge writes a take into the book.
-func (f *funds) charge(s *split, cost uint64) UseChange {
+func (f *Funds) charge(s *split, cost uint64) UseChange {
 	f.book.tidy(f.now)
 	for i, units := range s.grants[:len(f.meter.Grants)] {
 		if units > 0 {
@@ -143,7 +143,7 @@ func (f *funds) charge(s *split, cost uint64) UseChange {
 }
 
 // spent returns the Decision.Spent of a take.
-func (f *funds) spent(s *split) string {
+func (f *Funds) spent(s *split) string {
 	var b []byte
 	add := func(one source) { b = one.append(b) }
 	grants := func(before bool) {
@@ -163,7 +163,7 @@ func (f *funds) spent(s *split) string {
 // refund does what Record.Refund does. Units go back to what the take was charged to, the last used
 // first: to the limit itself and the carry only while the period runs, to a grant until it ends. The
 // use of a period that has ended stays as it is.
-func (f *funds) refund(cost uint64, undo *stint.Decision) (d stint.Decision, c UseChange) {
+func (f *Funds) refund(cost uint64, undo *stint.Decision) (d stint.Decision, c UseChange) {
 	var back []source
 	if undo != nil {
 		back = spentLast(undo.Spent, cost)
@@ -193,7 +193,7 @@ func (f *funds) refund(cost uint64, undo *stint.Decision) (d stint.Decision, c U
 
 // newest returns what a refund of no certain take gives back: what is used now, the source that is
 // used last first.
-func (f *funds) newest(cost uint64) (back []source) {
+func (f *Funds) newest(cost uint64) (back []source) {
 	grants := func(before bool) {
 		for _, g := range slices.Backward(f.meter.Grants) {
 			if g.Priority < OwnPriority == before && valid(&g, f.now) {
@@ -212,7 +212,7 @@ func (f *funds) newest(cost uint64) (back []source) {
 }
 
 // window returns the window of the limit itself that counts now.
-func (f *funds) window() (start, end stint.Instant) {
+func (f *Funds) window() (start, end stint.Instant) {
 	st := &f.State
 	if !f.under(f.limit) {
 		view := f.view(f.limit, f.now)
@@ -222,7 +222,7 @@ func (f *funds) window() (start, end stint.Instant) {
 }
 
 // recount writes the carry after something was given back or reset, if its period still runs.
-func (f *funds) recount() {
+func (f *Funds) recount() {
 	c := &f.book.Carry
 	if f.now >= c.End {
 		return
@@ -231,21 +231,21 @@ func (f *funds) recount() {
 	f.carry = c.at(f.limit, f.meter.Rollover, f.now)
 }
 
-// apply does the operation op, as Record.Apply and Record.Metered do.
-func (f *funds) apply(op stint.Op, cost uint64, undo *stint.Decision) (d stint.Decision, c UseChange) {
+// Apply does the operation op, as Record.Apply and Record.Metered do.
+func (f *Funds) Apply(op stint.Op, cost uint64, undo *stint.Decision) (d stint.Decision, c UseChange) {
 	switch op {
 	case stint.Force:
 		return f.force(cost)
 	case stint.Refund:
 		return f.refund(cost, undo)
 	case stint.AskAtMost:
-		d = f.test(min(cost, 1))
+		d = f.Test(min(cost, 1))
 		units := d.AtMost(cost)
-		d, c = f.take(units)
+		d, c = f.Take(units)
 		d.Charge(units)
 		return d, c
 	case stint.Ask:
-		return f.take(cost)
+		return f.Take(cost)
 	}
 	d = f.Record.Apply(op, f.limit, f.now, cost, undo)
 	f.recount()
@@ -253,16 +253,10 @@ func (f *funds) apply(op stint.Op, cost uint64, undo *stint.Decision) (d stint.D
 	return d, c
 }
 
-// Granted is Metered for a take with grants, whose book is b.
-func (r *Record) Granted(b *Book, t *stint.Take, now stint.Instant) (stint.Decision, UseChange) {
-	f := fundsOf(r, b, t.Limit, t.Handling.Meter, now)
-	return f.apply(t.Op, uint64(t.Cost), t.Undo)
-}
-
 // retry returns how long until a cost fits that does not fit now, if nobody else takes. What the carry
 // and the grants have changes only at certain times. Between two of these the limit itself needs to
 // have the rest.
-func (f *funds) retry(cost uint64) time.Duration {
+func (f *Funds) retry(cost uint64) time.Duration {
 	carries := f.carries()
 	times := make([]stint.Instant, 1, 1+len(carries)+2*len(f.meter.Grants))
 	times[0] = f.now
@@ -301,7 +295,7 @@ func (f *funds) retry(cost uint64) time.Duration {
 }
 
 // ownWait returns how long until units fit the limit itself.
-func (f *funds) ownWait(units uint64) time.Duration {
+func (f *Funds) ownWait(units uint64) time.Duration {
 	d := f.Record.Test(f.limit, f.now, units)
 	if d.Allowed {
 		return 0
@@ -316,7 +310,7 @@ type carried struct {
 }
 
 // carries returns what the carry will have in the periods after now, if nobody takes.
-func (f *funds) carries() (all []carried) {
+func (f *Funds) carries() (all []carried) {
 	c := &f.book.Carry
 	if f.meter.Rollover == 0 || c.End == 0 {
 		return nil

@@ -1,4 +1,4 @@
-package transaction
+package limits
 
 import (
 	"encoding/binary"
@@ -87,8 +87,8 @@ func (c *Carry) at(l *stint.Limit, most int64, now stint.Instant) Carry {
 	case start < c.End:
 		return *c
 	}
-	k, first := int64(1), start
-	for first, end = c.next(l); first < start && k <= MaxIdle; k++ {
+	k := int64(1)
+	for first, end := c.next(l); first < start && k <= MaxIdle; k++ {
 		first, end = windowAt(l, end)
 	}
 	turned.Units = c.after(k, most)
@@ -118,7 +118,7 @@ func (c *Carry) expiry(l *stint.Limit) stint.Instant {
 	if c.End == 0 {
 		return 0
 	}
-	return min(c.End+(MaxIdle+1)*lengthOf(l, c.Start, c.End), stint.MaxInstant)
+	return min(c.End+(MaxIdle+1)*LongestWindow(l, c.Start, c.End), stint.MaxInstant)
 }
 
 // used returns how many units of a grant are used.
@@ -162,8 +162,11 @@ func (b *Book) tidy(now stint.Instant) {
 // Empty reports whether the book is that of a key that used no grants.
 func (b *Book) Empty() bool { return b.Carry.End == 0 && len(b.Grants) == 0 }
 
-// Expiry returns the time from which the book means nothing; 0 for an empty one.
+// Expiry returns the time from which the book means nothing; 0 for nil and an empty one.
 func (b *Book) Expiry(l *stint.Limit) stint.Instant {
+	if b == nil {
+		return 0
+	}
 	last := b.Carry.expiry(l)
 	for i := range b.Grants {
 		last = max(last, b.Grants[i].Until)
@@ -171,17 +174,23 @@ func (b *Book) Expiry(l *stint.Limit) stint.Instant {
 	return last
 }
 
-// Clone returns a copy that shares no memory with the book.
-func (b *Book) Clone() Book {
-	return Book{b.Carry, slices.Clone(b.Grants)}
+// Clone returns a copy that shares no memory with the book; nil for nil.
+func (b *Book) Clone() *Book {
+	if b == nil {
+		return nil
+	}
+	return &Book{b.Carry, slices.Clone(b.Grants)}
 }
 
-// Size returns about how many bytes the grants need.
+// Size returns about how many bytes the book needs; 0 for nil.
 func (b *Book) Size() (n int) {
+	if b == nil {
+		return 0
+	}
 	for i := range b.Grants {
 		n += len(b.Grants[i].ID)
 	}
-	return n + 32*cap(b.Grants)
+	return n + 80 + 32*cap(b.Grants)
 }
 
 // Decision.Spent has one entry for each source that a take was charged to, in the order of their use.
@@ -219,31 +228,38 @@ func (s *source) append(b []byte) []byte {
 
 // readSpent returns the entries of a Decision.Spent; nil if it is not one.
 func readSpent(text string) (all []source) {
-	c := cursor{left: []byte(text)}
-	for len(c.left) > 0 {
+	left := []byte(text)
+	number := func() (n uint64) {
+		n, size := binary.Uvarint(left)
+		if size <= 0 || n > MaxUnits {
+			left, size, n = nil, 0, MaxUnits+1
+		}
+		left = left[size:]
+		return n
+	}
+	for len(left) > 0 {
 		var s source
-		switch n := c.number(1<<32 - 1); n {
+		switch n := number(); n {
 		case spentOwn:
 		case spentCarry:
-			s.kind, s.end = spentCarry, c.instant()
+			s.kind, s.end = spentCarry, stint.Instant(number())
 		default:
-			s.kind = spentGrant
-			if n -= spentGrant; n > uint64(len(c.left)) {
+			s.kind, n = spentGrant, n-spentGrant
+			if n > uint64(len(left)) {
 				return nil
 			}
-			s.id, c.left = string(c.left[:n]), c.left[n:]
+			s.id, left = string(left[:n]), left[n:]
 		}
-		s.units = c.units()
+		if s.units = int64(number()); s.units > MaxUnits {
+			return nil
+		}
 		all = append(all, s)
-	}
-	if c.wrong {
-		return nil
 	}
 	return all
 }
 
-// spentPart returns the part of a Decision.Spent with n units after the first skip ones.
-func spentPart(text string, skip, n uint64) string {
+// SpentPart returns the part of a Decision.Spent with n units after the first skip ones.
+func SpentPart(text string, skip, n uint64) string {
 	var part []byte
 	for _, s := range readSpent(text) {
 		before := min(skip, uint64(s.units))
@@ -263,5 +279,5 @@ func spentLast(text string, n uint64) (last []source) {
 		n -= uint64(s.units)
 		last = append(last, s)
 	}
-	return append(last, source{units: int64(min(n, maxUsed))})
+	return append(last, source{units: int64(min(n, MaxUnits))})
 }

@@ -1,4 +1,4 @@
-package transaction
+package limits
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ const (
 const MaxGrants = 32
 
 // MaxUnits is the largest number of units of a grant, and of a rollover.
-const MaxUnits = maxUsed
+const MaxUnits = 1<<53 - 1
 
 // Grant is a package of units that a subject has beside its limit. Units of it count only at
 // From <= now < Until. It is the element of Meter.Grants, which takes of one key share and nobody
