@@ -3,6 +3,7 @@ package limits
 import (
 	"encoding/binary"
 	"slices"
+	"strconv"
 
 	"stint"
 )
@@ -198,59 +199,68 @@ func (b *Book) Size() (n int) {
 // the end of the period, and units of its carry; or a grant: 2 and the length of its ID, the ID, and
 // units. A text after another is that of both takes.
 const (
-	spentOwn = iota
-	spentCarry
-	spentGrant // and longer IDs
+	SpentOwn = iota
+	SpentCarry
+	SpentGrant // and longer IDs
 )
 
-// source is an entry of Decision.Spent.
-type source struct {
-	kind  uint64        // spentOwn, spentCarry or spentGrant
-	id    string        // of the grant
-	end   stint.Instant // of the carry's period
-	units int64
+// Source is an entry of Decision.Spent.
+type Source struct {
+	Kind  uint64        // SpentOwn, SpentCarry or SpentGrant
+	ID    string        // of the grant
+	End   stint.Instant // of the carry's period
+	Units int64
+}
+
+// Name returns the end of the carry's period, or the ID of the grant.
+func (s *Source) Name() string {
+	if s.Kind == SpentCarry {
+		return strconv.FormatInt(int64(s.End), 10)
+	}
+	return s.ID
 }
 
 // append appends the entry, unless it has no units.
-func (s *source) append(b []byte) []byte {
-	if s.units == 0 {
+func (s *Source) append(b []byte) []byte {
+	if s.Units == 0 {
 		return b
 	}
-	b = binary.AppendUvarint(b, s.kind+uint64(len(s.id)))
-	switch s.kind {
-	case spentCarry:
-		b = binary.AppendUvarint(b, uint64(s.end))
-	case spentGrant:
-		b = append(b, s.id...)
+	b = binary.AppendUvarint(b, s.Kind+uint64(len(s.ID)))
+	switch s.Kind {
+	case SpentCarry:
+		b = binary.AppendUvarint(b, uint64(s.End))
+	case SpentGrant:
+		b = append(b, s.ID...)
 	}
-	return binary.AppendUvarint(b, uint64(s.units))
+	return binary.AppendUvarint(b, uint64(s.Units))
 }
 
 // readSpent returns the entries of a Decision.Spent; nil if it is not one.
-func readSpent(text string) (all []source) {
+func readSpent(text string) (all []Source) {
+	const most = 1<<53 - 1 // of a time, and of units
 	left := []byte(text)
 	number := func() (n uint64) {
 		n, size := binary.Uvarint(left)
-		if size <= 0 || n > MaxUnits {
-			left, size, n = nil, 0, MaxUnits+1
+		if size <= 0 || n > most {
+			left, size, n = nil, 0, most+1
 		}
 		left = left[size:]
 		return n
 	}
 	for len(left) > 0 {
-		var s source
+		var s Source
 		switch n := number(); n {
-		case spentOwn:
-		case spentCarry:
-			s.kind, s.end = spentCarry, stint.Instant(number())
+		case SpentOwn:
+		case SpentCarry:
+			s.Kind, s.End = SpentCarry, stint.Instant(number())
 		default:
-			s.kind, n = spentGrant, n-spentGrant
+			s.Kind, n = SpentGrant, n-SpentGrant
 			if n > uint64(len(left)) {
 				return nil
 			}
-			s.id, left = string(left[:n]), left[n:]
+			s.ID, left = string(left[:n]), left[n:]
 		}
-		if s.units = int64(number()); s.units > MaxUnits {
+		if s.Units = int64(number()); s.Units > most {
 			return nil
 		}
 		all = append(all, s)
@@ -262,22 +272,22 @@ func readSpent(text string) (all []source) {
 func SpentPart(text string, skip, n uint64) string {
 	var part []byte
 	for _, s := range readSpent(text) {
-		before := min(skip, uint64(s.units))
+		before := min(skip, uint64(s.Units))
 		skip -= before
-		s.units = int64(min(n, uint64(s.units)-before))
-		n -= uint64(s.units)
+		s.Units = int64(min(n, uint64(s.Units)-before))
+		n -= uint64(s.Units)
 		part = s.append(part)
 	}
 	return string(part)
 }
 
-// spentLast returns the entries of a Decision.Spent with its last n units, the last one first. What the
+// SpentLast returns the entries of a Decision.Spent with its last n units, the last one first. What the
 // text does not have are units of the limit itself.
-func spentLast(text string, n uint64) (last []source) {
+func SpentLast(text string, n uint64) (last []Source) {
 	for _, s := range slices.Backward(readSpent(text)) {
-		s.units = int64(min(n, uint64(s.units)))
-		n -= uint64(s.units)
+		s.Units = int64(min(n, uint64(s.Units)))
+		n -= uint64(s.Units)
 		last = append(last, s)
 	}
-	return append(last, source{units: int64(min(n, MaxUnits))})
+	return append(last, Source{Units: int64(min(n, MaxUnits))})
 }

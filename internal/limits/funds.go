@@ -69,14 +69,22 @@ func (f *Funds) split(cost uint64) (s split) {
 
 // add adds what grants and the carry have to a decision about the limit itself.
 func (f *Funds) add(d *stint.Decision) {
-	d.Limit += f.carry.Units
+	d.Limit = LimitWith(d.Limit, f.meter, f.carry.Units, f.now)
 	d.Remaining += f.carry.left()
 	for i := range f.meter.Grants {
-		if g := &f.meter.Grants[i]; valid(g, f.now) {
-			d.Limit += g.Units
-			d.Remaining += f.left(g, f.now)
+		d.Remaining += f.left(&f.meter.Grants[i], f.now)
+	}
+}
+
+// LimitWith returns a Decision.Limit with the units of a carry, and of the grants that count at a time.
+func LimitWith(limit int64, m *Meter, carry int64, at stint.Instant) int64 {
+	limit += carry
+	for i := range m.Grants {
+		if g := &m.Grants[i]; valid(g, at) {
+			limit += g.Units
 		}
 	}
+	return limit
 }
 
 // Test does what Record.Test does.
@@ -101,7 +109,7 @@ func (f *Funds) Take(cost uint64) (d stint.Decision, c UseChange) {
 	d = f.Record.Take(f.limit, f.now, s.own)
 	if d.Allowed && cost > 0 {
 		c = f.charge(&s, cost)
-		d.Spent = f.spent(&s)
+		d.Spent = f.spending(&s).Text(f.meter)
 	}
 	f.conclude(&d, cost)
 	return d, c
@@ -117,7 +125,7 @@ func (f *Funds) force(cost uint64) (d stint.Decision, c UseChange) {
 	}
 	if cost > 0 {
 		c = f.charge(&s, cost)
-		d.Spent = f.spent(&s)
+		d.Spent = f.spending(&s).Text(f.meter)
 	}
 	f.add(&d)
 	return d, c
@@ -142,20 +150,33 @@ func (f *Funds) charge(s *split, cost uint64) UseChange {
 	return c
 }
 
-// spent returns the Decision.Spent of a take.
-func (f *Funds) spent(s *split) string {
+// spending returns what a take was charged.
+func (f *Funds) spending(s *split) *Spending {
+	return &Spending{s.carry, int64(s.own), f.carry.End, s.grants[:len(f.meter.Grants)]}
+}
+
+// Spending is what a take was charged: units to the carry of the period that ends at End, to each grant of
+// its meter, and to the limit itself.
+type Spending struct {
+	Carry, Own int64
+	End        stint.Instant
+	Grants     []int64
+}
+
+// Text returns the Decision.Spent of the take.
+func (s *Spending) Text(m *Meter) string {
 	var b []byte
-	add := func(one source) { b = one.append(b) }
+	add := func(one Source) { b = one.append(b) }
 	grants := func(before bool) {
-		for i := range f.meter.Grants {
-			if g := &f.meter.Grants[i]; g.Priority < OwnPriority == before {
-				add(source{kind: spentGrant, id: g.ID, units: s.grants[i]})
+		for i, units := range s.Grants {
+			if g := &m.Grants[i]; g.Priority < OwnPriority == before {
+				add(Source{Kind: SpentGrant, ID: g.ID, Units: units})
 			}
 		}
 	}
-	add(source{kind: spentCarry, end: f.carry.End, units: s.carry})
+	add(Source{Kind: SpentCarry, End: s.End, Units: s.Carry})
 	grants(true)
-	add(source{units: int64(s.own)})
+	add(Source{Units: s.Own})
 	grants(false)
 	return string(b)
 }
@@ -164,22 +185,22 @@ func (f *Funds) spent(s *split) string {
 // first: to the limit itself and the carry only while the period runs, to a grant until it ends. The
 // use of a period that has ended stays as it is.
 func (f *Funds) refund(cost uint64, undo *stint.Decision) (d stint.Decision, c UseChange) {
-	var back []source
+	var back []Source
 	if undo != nil {
-		back = spentLast(undo.Spent, cost)
+		back = SpentLast(undo.Spent, cost)
 	} else {
 		back = f.newest(cost)
 	}
 	for _, s := range back {
-		switch s.kind {
-		case spentOwn:
+		switch s.Kind {
+		case SpentOwn:
 			before := f.Used(f.now)
-			f.Record.Refund(f.limit, f.now, uint64(s.units), undo)
-			c.GivenBack += f.GivenBack(before, uint64(s.units), f.now).GivenBack
-		case spentCarry:
-			c.GivenBack += uint64(f.book.Carry.giveBack(s.end, s.units, f.now))
-		case spentGrant:
-			c.GivenBack += uint64(f.book.giveBack(s.id, s.units, f.now))
+			f.Record.Refund(f.limit, f.now, uint64(s.Units), undo)
+			c.GivenBack += f.GivenBack(before, uint64(s.Units), f.now).GivenBack
+		case SpentCarry:
+			c.GivenBack += uint64(f.book.Carry.giveBack(s.End, s.Units, f.now))
+		case SpentGrant:
+			c.GivenBack += uint64(f.book.giveBack(s.ID, s.Units, f.now))
 		}
 	}
 	f.recount()
@@ -193,22 +214,22 @@ func (f *Funds) refund(cost uint64, undo *stint.Decision) (d stint.Decision, c U
 
 // newest returns what a refund of no certain take gives back: what is used now, the source that is
 // used last first.
-func (f *Funds) newest(cost uint64) (back []source) {
+func (f *Funds) newest(cost uint64) (back []Source) {
 	grants := func(before bool) {
 		for _, g := range slices.Backward(f.meter.Grants) {
 			if g.Priority < OwnPriority == before && valid(&g, f.now) {
 				units := min(cost, uint64(f.book.used(g.ID)))
 				cost -= units
-				back = append(back, source{kind: spentGrant, id: g.ID, units: int64(units)})
+				back = append(back, Source{Kind: SpentGrant, ID: g.ID, Units: int64(units)})
 			}
 		}
 	}
 	grants(false)
 	own := min(cost, uint64(f.Used(f.now)))
 	cost -= own
-	back = append(back, source{units: int64(own)})
+	back = append(back, Source{Units: int64(own)})
 	grants(true)
-	return append(back, source{kind: spentCarry, end: f.carry.End, units: int64(min(cost, uint64(f.carry.Used)))})
+	return append(back, Source{Kind: SpentCarry, End: f.carry.End, Units: int64(min(cost, uint64(f.carry.Used)))})
 }
 
 // window returns the window of the limit itself that counts now.
@@ -309,11 +330,16 @@ type carried struct {
 	units int64
 }
 
-// carries returns what the carry will have in the periods after now, if nobody takes.
+// carries returns what the carry will have in the periods after now, if nobody takes. While its period is
+// none of the limit's own windows, because the numbers changed, nothing is counted on after it: a store
+// need not know the windows that follow it.
 func (f *Funds) carries() (all []carried) {
 	c := &f.book.Carry
 	if f.meter.Rollover == 0 || c.End == 0 {
 		return nil
+	}
+	if _, end := windowAt(f.limit, f.now); c.End > f.now && c.End != end {
+		return []carried{{from: c.End}}
 	}
 	start, end := c.next(f.limit)
 	for k := int64(1); k <= MaxIdle+1; k++ {

@@ -19,8 +19,9 @@ const (
 // MaxGrants is the largest number of grants of a take.
 const MaxGrants = 32
 
-// MaxUnits is the largest number of units of a grant, and of a rollover.
-const MaxUnits = 1<<53 - 1
+// MaxUnits is the largest number of units of a grant, and of a rollover: scripts in Redis add up those of
+// all grants exactly.
+const MaxUnits = 1 << 46
 
 // Grant is a package of units that a subject has beside its limit. Units of it count only at
 // From <= now < Until. It is the element of Meter.Grants, which takes of one key share and nobody
@@ -43,7 +44,7 @@ const MaxUnits = 1<<53 - 1
 // # Limits
 //
 // Grants and rollovers need a Strict fixed_window whose windows begin at multiples of their length or
-// with the calendar, and that does neither overdraw nor borrow. An unlimited limit ignores them. All
+// with the calendar, and that does neither overdraw, carry debts nor borrow. An unlimited limit ignores them. All
 // else is ErrGrants, as are an empty ID, the same ID twice, more than MaxGrants grants, and more than
 // MaxUnits units.
 type Grant = struct {
@@ -62,11 +63,12 @@ func SortGrants(grants []Grant) {
 
 // Granted reports whether a take has grants or a rollover, or gives back units of some.
 func Granted(t *stint.Take) bool {
-	if !t.Metered() || t.Limit.Algorithm() == stint.Unlimited {
-		return false
-	}
-	m := t.Handling.Meter
-	return m.Rollover > 0 || len(m.Grants) > 0 || t.Undo != nil && t.Undo.Spent != ""
+	return t.Metered() && t.Limit.Algorithm() != stint.Unlimited && HasGrants(t.Handling.Meter, t.Undo)
+}
+
+// HasGrants is Granted for a take with a meter, which undoes a decision, nil for none.
+func HasGrants(m *Meter, undo *stint.Decision) bool {
+	return m.Rollover > 0 || len(m.Grants) > 0 || undo != nil && undo.Spent != ""
 }
 
 // ErrGrants means that a take has grants or a rollover that no store can use.
@@ -92,7 +94,7 @@ func CheckGrants(c *stint.Call) error {
 // usableGrants reports whether a store can use the grants of a take.
 func usableGrants(t *stint.Take) bool {
 	m, spec := t.Handling.Meter, t.Limit.Spec()
-	if spec.Algorithm != stint.FixedWindow || spec.FromFirst || spec.Overdraw || t.Coordination() != stint.Strict {
+	if spec.Algorithm != stint.FixedWindow || spec.FromFirst || spec.Overdraw || spec.CarryDebt || t.Coordination() != stint.Strict {
 		return false
 	}
 	if m.Rollover < 0 || m.Rollover > MaxUnits || len(m.Grants) > MaxGrants {

@@ -35,14 +35,14 @@ func told(d *stint.Decision) string {
 	}
 	text := []string{fmt.Sprintf("%s %d/%d", word, d.Remaining, d.Limit)}
 	for _, s := range readSpent(d.Spent) {
-		name := s.id
-		switch s.kind {
-		case spentOwn:
+		name := s.ID
+		switch s.Kind {
+		case SpentOwn:
 			name = "own"
-		case spentCarry:
+		case SpentCarry:
 			name = "carry"
 		}
-		text = append(text, fmt.Sprintf("%s:%d", name, s.units))
+		text = append(text, fmt.Sprintf("%s:%d", name, s.Units))
 	}
 	switch {
 	case d.RetryAfter == stint.Never:
@@ -253,7 +253,7 @@ func TestGrantSteps(t *testing.T) {
 					t.Errorf("step %d: %s, want %s", i+1, got, s.want)
 				}
 				for _, from := range readSpent(answers[i].Spent) {
-					spent += from.units
+					spent += from.Units
 				}
 				if int64(c.Charged) != spent || spent > 0 && uint64(spent) != s.cost && requests > 0 {
 					t.Errorf("step %d: charged %d, spent %d", i+1, c.Charged, spent)
@@ -289,7 +289,7 @@ func checkRetry(t *testing.T, r *Record, b *Book, take *stint.Take, d *stint.Dec
 // TestSpent divides a Decision.Spent.
 func TestSpent(t *testing.T) {
 	var b []byte
-	for _, s := range []source{{kind: spentCarry, end: 1 << 50, units: 3}, {kind: spentGrant, id: "a", units: 2}, {units: 1 << 40}, {kind: spentGrant, id: strings.Repeat("b", 300), units: 1}} {
+	for _, s := range []Source{{Kind: SpentCarry, End: 1 << 50, Units: 3}, {Kind: SpentGrant, ID: "a", Units: 2}, {Units: 1 << 40}, {Kind: SpentGrant, ID: strings.Repeat("b", 300), Units: 1}} {
 		b = s.append(b)
 	}
 	whole := string(b)
@@ -299,7 +299,7 @@ func TestSpent(t *testing.T) {
 	parts := SpentPart(whole, 0, 4) + SpentPart(whole, 4, 1<<40) + SpentPart(whole, 4+1<<40, 10)
 	sum := map[string]int64{}
 	for _, s := range readSpent(parts) {
-		sum[fmt.Sprint(s.kind, s.id, s.end)] += s.units
+		sum[fmt.Sprint(s.Kind, s.ID, s.End)] += s.Units
 	}
 	if len(sum) != 4 {
 		t.Errorf("parts have %v", sum)
@@ -311,11 +311,11 @@ func TestSpent(t *testing.T) {
 	if total != 6+1<<40 {
 		t.Errorf("parts have %d units", total)
 	}
-	last := spentLast(whole, 3)
-	if last[0].id != strings.Repeat("b", 300) || last[0].units != 1 || last[1].units != 2 || last[1].kind != spentOwn {
+	last := SpentLast(whole, 3)
+	if last[0].ID != strings.Repeat("b", 300) || last[0].Units != 1 || last[1].Units != 2 || last[1].Kind != SpentOwn {
 		t.Errorf("last 3 units: %v", last)
 	}
-	if more := spentLast("", 3); len(more) != 1 || more[0].units != 3 {
+	if more := SpentLast("", 3); len(more) != 1 || more[0].Units != 3 {
 		t.Errorf("a take without grants: %v", more)
 	}
 	for _, wrong := range []string{"\x05ab", "\x01", "\x00", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {

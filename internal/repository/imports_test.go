@@ -85,12 +85,12 @@ var layers = []layer{
 	},
 	{
 		[]string{"store/storetest/*"},
-		[]string{".", "internal/transaction"},
+		[]string{".", "internal/limits", "internal/transaction"},
 		"the model of a store depends on no store and no test",
 	},
 	{
 		[]string{"store/redis/script"},
-		[]string{".", "internal/transaction"},
+		[]string{".", "internal/limits", "internal/transaction"},
 		"what runs inside Redis is known by the limits that it decides, not by how it gets there",
 	},
 	{

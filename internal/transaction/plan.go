@@ -10,14 +10,20 @@ import (
 	"stint/internal/limits"
 )
 
-type (
-	// Record and the other types are those of package limits, which decides about one key.
-	Record    = limits.Record
-	Meter     = limits.Meter
-	Grant     = limits.Grant
-	Book      = limits.Book
-	UseChange = limits.UseChange
-)
+// Record is the state of a key. It and the types below decide about one key, and stand in package limits.
+type Record = limits.Record
+
+// Meter is the type of stint.Handling.Meter.
+type Meter = limits.Meter
+
+// Grant is a package of units beside a limit.
+type Grant = limits.Grant
+
+// Book is what a key has used of its grants, and its rollover.
+type Book = limits.Book
+
+// UseChange is what an operation changed of the use of a key.
+type UseChange = limits.UseChange
 
 // AllOrNone is the group of all takes of a call that are not Independent.
 const AllOrNone = -1
@@ -259,25 +265,30 @@ func (w *Plan[K]) Answer(c *stint.Call) {
 			c.Results[w.first+i] = w.Parts[n].Result
 		}
 	}
-	w.DivideSpent(c)
+	DivideSpent(c, w.first, w.of)
 	w.Release()
 }
 
-// DivideSpent divides what the takes of one key spent, once the results of the group are those of its
-// parts: each take has a part of Decision.Spent, in their order, and may be given back by itself.
-func (w *Plan[K]) DivideSpent(c *stint.Call) {
-	for n := range w.Parts {
-		all := w.Parts[n].Result.Spent
-		if all == "" || w.Parts[n].Cost <= uint64(w.Parts[n].Take.Cost) { // a single take
+// DivideSpent divides what the takes of one key spent, once each has the result of its part: each take has
+// a part of Decision.Spent, in their order, and may be given back by itself. of has the part of each take
+// from first on, -1 for none.
+func DivideSpent(c *stint.Call, first int, of []int) {
+	for i, n := range of {
+		d := &c.Results[first+i]
+		if n < 0 || d.Spent == "" {
 			continue
 		}
-		skip := uint64(0)
-		for i, of := range w.of {
-			if of == n {
-				cost := uint64(c.Takes[w.first+i].Cost)
-				c.Results[w.first+i].Spent = limits.SpentPart(all, skip, cost)
-				skip += cost
+		takes, skip := 0, uint64(0)
+		for j, other := range of {
+			if other != n {
+				continue
 			}
+			if takes++; j < i {
+				skip += uint64(c.Takes[first+j].Cost)
+			}
+		}
+		if takes > 1 {
+			d.Spent = limits.SpentPart(d.Spent, skip, uint64(c.Takes[first+i].Cost))
 		}
 	}
 }

@@ -23,7 +23,7 @@ const MaxUsage = 400
 const MaxEvents = 1 << 16
 
 // maxUsed is the largest number of units of a period.
-const maxUsed = limits.MaxUnits
+const maxUsed = 1<<53 - 1
 
 // Period is the use of a key in one window.
 type Period struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 	"stint/store/redis/connect"
 	"stint/store/redis/script"
@@ -106,6 +107,9 @@ func (b *batch) clear() {
 
 // gather turns the takes of a call into parts. The parts of a group lie side by side.
 func (b *batch) gather(s *Store, c *stint.Call) error {
+	if err := limits.CheckGrants(c); err != nil {
+		return err
+	}
 	b.at, b.call, b.plan.Name = c.At, c, transaction.IDOf
 	b.partOf = slices.Grow(b.partOf, len(c.Takes))[:len(c.Takes)]
 	for take := range transaction.Groups(c) {
@@ -278,6 +282,10 @@ func (b *batch) writeGroup(g *group, follows bool) {
 			b.keys = append(b.keys, p.meter.Keys[:]...)
 			b.size += p.meter.Size()
 		}
+		if p.granted() {
+			b.kinds |= script.Grants
+			b.keys = append(b.keys, p.meter.Book)
+		}
 	}
 }
 
@@ -298,7 +306,13 @@ func (b *batch) writePart(p *part) {
 	if p.meter != nil {
 		b.args = p.meter.Append(b.args)
 	}
+	if p.granted() {
+		b.args = p.meter.AppendGrants(b.args, p.Form, p.cost, b.now, p.undo)
+	}
 }
+
+// granted reports whether a part has grants.
+func (p *part) granted() bool { return p.meter != nil && p.meter.Granted(p.undo) }
 
 // scriptFlags returns the flags of a part for decide.lua.
 func (p *part) scriptFlags() int64 {
@@ -320,6 +334,9 @@ func (p *part) scriptFlags() int64 {
 	}
 	if p.meter != nil {
 		flags |= script.FlagUsage
+	}
+	if p.granted() {
+		flags |= script.FlagGrants
 	}
 	return flags
 }
@@ -399,6 +416,9 @@ func (b *batch) readGroup(g *group, answer message) error {
 		if b.parts[i].loan != nil {
 			want += script.LoanFields
 		}
+		if b.parts[i].granted() {
+			want += b.parts[i].meter.GrantFields()
+		}
 	}
 	if err != nil || len(numbers) != want {
 		return errReply
@@ -414,6 +434,10 @@ func (b *batch) readGroup(g *group, answer message) error {
 		p.result, p.writes = p.Decision(at, n)
 		if p.name == "" {
 			p.result.Limit, p.result.Remaining = stint.NoLimit, stint.NoLimit
+		}
+		if p.granted() {
+			p.meter.ReadGrants(&p.result, at, next)
+			next = next[p.meter.GrantFields():]
 		}
 	}
 	g.done = true

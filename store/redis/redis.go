@@ -81,7 +81,9 @@ type Options struct {
 // A key with a history (see stint.Terms.Usage) has beside its state the hash NAMESPACE:usage:KEY, in the
 // same partition, which expires when none of its periods is kept any more. NAMESPACE:usages lists these
 // hashes. The events of thresholds are in NAMESPACE:events until Done, at most transaction.MaxEvents, and
-// NAMESPACE:events:order has their order. The step that charges the key writes all of it.
+// NAMESPACE:events:order has their order. What the key used of grants, and its rollover, is in
+// NAMESPACE:grants:KEY until all of it has ended; nodes of earlier releases leave it as it is. The step
+// that charges the key writes all of it.
 //
 // # On a Cluster
 //
@@ -253,6 +255,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	for i, p := range b.partOf {
 		c.Results[i] = b.parts[p].result
 	}
+	transaction.DivideSpent(c, 0, b.partOf)
 	transaction.AnswerCandidates(c)
 	s.rememberEpochs(b)
 	return b.corrupt()

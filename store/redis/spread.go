@@ -95,8 +95,8 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 		p := &w.parts[s.Part]
 		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true, test: phase == transaction.Test}
 		q.loan, q.known, q.keyPrefix = p.loan, p.known, p.keyPrefix
-		if !q.test {
-			q.meter = p.meter
+		if q.meter = p.meter; q.test && !q.granted() {
+			q.meter = nil
 		}
 		if p.loan != nil && p.op.Asks() && phase != transaction.Test { // the test has sent the report, but another server may have the partition by now
 			q.loan, q.known = &stint.Loan{KeptAfterLoss: p.loan.KeptAfterLoss}, max(p.known, p.loan.Began)

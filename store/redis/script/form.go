@@ -5,12 +5,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 )
 
 // Form holds what the scripts need of a limit.
@@ -24,8 +26,8 @@ type Form struct {
 	Effects bool   // a denied take may change its state
 	// Calendar reports whether its windows follow the calendar and need [Form.Around].
 	Calendar bool
-	// bounds is the last result of Around.
-	bounds atomic.Pointer[[]int64]
+	// bounds is the last result of Around, and starts that of aroundCarries.
+	bounds, starts atomic.Pointer[[]int64]
 }
 
 // Flags of a take for decide.lua: what it does with the take, and which arguments follow.
@@ -38,6 +40,7 @@ const (
 	FlagBorrows                 // its sources follow
 	FlagLoan                    // its loan follows
 	FlagUsage                   // its history follows
+	FlagGrants                  // its grants follow
 )
 
 // Forms caches the forms of limits; the zero Forms is empty. At maxForms entries it is emptied,
@@ -183,12 +186,32 @@ func (f *Form) Around(now stint.Instant) []int64 {
 
 // start returns the start of the window that contains at.
 func (f *Form) start(at stint.Instant) stint.Instant {
-	var st stint.State
-	f.Limit.Force(&st, at, 1)
-	if st.N == 0 { // a limit of 0 requests counts nothing, so any window will do
-		return at
+	start, _ := f.Limit.ForStores().Window(new(stint.State), at)
+	return start
+}
+
+// aroundCarries returns the starts of the windows around now, as many before and after those of Around as a
+// carry may outlive.
+func (f *Form) aroundCarries(now stint.Instant) (all []int64) {
+	around := f.Around(now)
+	const more = limits.MaxIdle + 1
+	if known := f.starts.Load(); known != nil && (*known)[more] == around[0] {
+		return *known
 	}
-	return stint.Instant(st.T)
+	before := stint.Instant(around[0])
+	for range more {
+		before = f.start(max(0, before-1))
+		all = append(all, int64(before))
+	}
+	slices.Reverse(all)
+	all = append(all, around...)
+	after := stint.Instant(around[len(around)-1])
+	for range more {
+		_, after = f.Limit.ForStores().Window(new(stint.State), after)
+		all = append(all, int64(after))
+	}
+	f.starts.Store(&all)
+	return all
 }
 
 // maxCost is larger than any capacity and any debt.

@@ -4,6 +4,7 @@ package script
 
 import (
 	"embed"
+	"slices"
 	"strings"
 )
 
@@ -11,9 +12,9 @@ import (
 var sources embed.FS
 
 // Kinds is a set of Lua files, by the algorithms that a call needs.
-type Kinds uint8
+type Kinds uint16
 
-// Lend is the file for loans, Usage that for histories, All is every file.
+// Lend is the file for loans, Usage that for histories, Grants that for grants, All is every file.
 const (
 	bucketKind Kinds = 1 << iota
 	reserveKind
@@ -23,6 +24,7 @@ const (
 	penaltyKind
 	Lend
 	Usage
+	Grants
 	All Kinds = 1<<iota - 1
 )
 
@@ -45,6 +47,7 @@ func (set Kinds) Text() string {
 		{Lend, "terms"},
 		{Lend, "lend"},
 		{Usage, "usage"},
+		{Grants, "grants"},
 	} {
 		if set&f.kind != 0 {
 			files = append(files, f.name)
@@ -53,6 +56,10 @@ func (set Kinds) Text() string {
 	return Text(append(files, "decide")...)
 }
 
+// blocks are the files whose local variables no other file uses. They are blocks of a script, as it has at
+// most 200 local variables.
+var blocks = map[string]bool{"usage": true, "grants": true}
+
 // Text returns the Lua files with these names as one script. Its line "@loans" stands for loans.lua.
 func Text(names ...string) string {
 	var b strings.Builder
@@ -60,6 +67,9 @@ func Text(names ...string) string {
 		lua, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			panic("stint: " + err.Error()) // the files are embedded in the program
+		}
+		if blocks[name] {
+			lua = slices.Concat([]byte("do\n"), lua, []byte("end\n"))
 		}
 		b.Write(lua)
 	}

@@ -10,12 +10,15 @@ import (
 	"strings"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
-// Meter is what lua/usage.lua needs of a take with a history.
+// Meter is what lua/usage.lua needs of a take with a history, and lua/grants.lua of one with grants.
 type Meter struct {
 	Keys   [4]string // the history, and of the partition the usages, the order of events and the events
+	Book   string    // the key of the book
+	take   *limits.Meter
 	keep   int
 	of     int64
 	notify []uint8
@@ -30,6 +33,7 @@ func NewMeter(namespace, prefix string, t *stint.Take) *Meter {
 	names, _ := u.AppendBinary(nil) // the error is always nil
 	return &Meter{
 		Keys: [4]string{UsageKey(prefix, t.Key), UsagesKey(prefix), orderKey(prefix), eventsKey(prefix)},
+		Book: bookKey(prefix, t.Key), take: t.Handling.Meter,
 		keep: keep, of: t.Handling.Meter.Of, notify: notify, base: u.EventBase(namespace), names: string(names),
 	}
 }
@@ -46,13 +50,62 @@ func (m *Meter) Append(args []string) []string {
 	return append(args, m.base, m.names)
 }
 
+// Granted reports whether a take with this decision to undo, nil for none, has grants.
+func (m *Meter) Granted(undo *stint.Decision) bool { return limits.HasGrants(m.take, undo) }
+
+// AppendGrants appends the arguments about grants for decide.lua. around is as for Form.Append.
+func (m *Meter) AppendGrants(args []string, f *Form, cost uint64, around stint.Instant, undo *stint.Decision) []string {
+	number := func(n int64) { args = append(args, Number(n)) }
+	number(m.take.Rollover)
+	number(int64(len(m.take.Grants)))
+	for i := range m.take.Grants {
+		g := &m.take.Grants[i]
+		args = append(args, g.ID, Number(g.Units), Number(Flag(g.Priority < limits.OwnPriority)), Number(int64(g.From)), Number(int64(g.Until)))
+	}
+	if undo == nil {
+		number(-1)
+	} else {
+		back := limits.SpentLast(undo.Spent, cost)
+		number(int64(len(back)))
+		for _, b := range back {
+			args = append(args, Number(int64(b.Kind)), Number(b.Units), b.Name())
+		}
+	}
+	if !f.Calendar || m.take.Rollover == 0 {
+		return append(args, Number(0))
+	}
+	starts := f.aroundCarries(around)
+	number(int64(len(starts)))
+	for _, start := range starts {
+		number(start)
+	}
+	return args
+}
+
+// GrantFields returns how many numbers decide.lua adds to the answer about a take with grants.
+func (m *Meter) GrantFields() int { return 5 + len(m.take.Grants) }
+
+// ReadGrants completes a decision with these numbers. now is the time of the answer.
+func (m *Meter) ReadGrants(d *stint.Decision, now stint.Instant, n []int64) {
+	d.Limit = limits.LimitWith(d.Limit, m.take, n[1], now)
+	d.Remaining += n[0]
+	s := limits.Spending{End: stint.Instant(n[2]), Carry: n[3], Own: n[4], Grants: n[5:m.GrantFields()]}
+	d.Spent = s.Text(m.take)
+}
+
 // UsageKey returns the key of the history of a key.
-func UsageKey(prefix string, key stint.Key) string {
+func UsageKey(prefix string, key stint.Key) string { return beside(prefix, "usage", key) }
+
+// bookKey returns the key of the book of a key.
+func bookKey(prefix string, key stint.Key) string { return beside(prefix, "grants", key) }
+
+// beside returns the key of something that stands beside the state of a key.
+func beside(prefix, what string, key stint.Key) string {
 	if len(key) <= maxText {
-		return prefix + "usage:" + string(key)
+		return prefix + what + ":" + string(key)
 	}
 	sum := sha256.Sum256([]byte(key))
-	return prefix + "usage#" + hex.EncodeToString(sum[:16])
+	return prefix + what + "#" + hex.EncodeToString(sum[:16])
 }
 
 // UsagesKey returns the key of the index of all histories of a partition.

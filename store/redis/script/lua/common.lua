@@ -46,6 +46,9 @@ local lending = {}
 -- metering has the functions of usage.lua, if that is part of the script.
 local metering = {}
 
+-- granting has the functions of grants.lua, if that is part of the script.
+local granting = {}
+
 -- int writes a whole number, which tostring would round to 14 digits.
 local function int(x)
   return format('%.0f', x)

@@ -18,7 +18,8 @@
 --             6 owe: debit without a test, into a debt of at most the limit
 --   cost      units, 0 to 2^48
 --   flags     sum of 1 overdraw, 2 count_denied, 4 others borrow from it, 8 it is only a
---             source, 16 it has an undo, 32 it borrows, 64 it has a loan, 128 it has a history
+--             source, 16 it has an undo, 32 it borrows, 64 it has a loan, 128 it has a history,
+--             256 it has grants
 --   wait      max_wait or min_interval in microseconds, -1 for none
 --   bounds    calendar windows only: their number, and the starts of that many windows
 --             around the time of the call, in order, in microseconds
@@ -32,6 +33,13 @@
 --             percentages, the number of thresholds and each of them, the beginning of the IDs of
 --             its events, and its names. Four KEYS follow that of the take: the history, and the
 --             usages, the order of events and the events of the partition, see usage.lua
+--   grants    if it has them: the most units of a rollover; the number of grants, and for each its
+--             ID, its units, 1 if it is used before the limit itself, else 0, its start and its end;
+--             the number of sources to which a refund of a certain take goes back, else -1, and for
+--             each 0 for the limit itself, 1 for the carry or 2 for a grant, the units, and the end of
+--             the carry's period or the ID; for a calendar with a rollover the number of starts of
+--             windows around the time of the call and the starts, MAX_IDLE + 1 before and after those
+--             of bounds, else 0. One of KEYS follows those of the history: the book, see grants.lua
 --
 -- It returns for each group a list: the time, and for each take
 --
@@ -46,6 +54,10 @@
 --
 --   grant, held, lease, empty, recall, began (below 0 if the epoch follows a loss),
 --   process
+--
+-- and one with grants adds the units that remain of these and of the carry, which remaining does not
+-- have, the units of the carry, the end of its period, and what the take was charged: to the carry, to
+-- the limit itself, and to each grant.
 --
 -- Or the element of a group is an error text, and nothing of the group was changed:
 -- "STINT-TAKES 2,5 why" if the states of these takes of the group, from 1, cannot be read, which
@@ -124,8 +136,9 @@ local function next_take()
   local head, op, cost, flags, wait = ARGV[argument + 1], number_at(2), number_at(3), number_at(4), ARGV[argument + 5]
   argument = argument + 5
   local p = setmetatable({ op = op, cost = cost }, limit_of(head, wait))
-  local has_undo, borrows, has_loan, has_history = false, false, false, false
+  local has_undo, borrows, has_loan, has_history, has_grants = false, false, false, false, false
   if flags > 0 then
+    has_grants, flags = flag(flags, 256)
     has_history, flags = flag(flags, 128)
     has_loan, flags = flag(flags, 64)
     borrows, flags = flag(flags, 32)
@@ -163,6 +176,9 @@ local function next_take()
   if has_history then
     metering.read(p, number, word)
     p.meter.key, p.meter.index, p.meter.order, p.meter.events = next_key(), next_key(), next_key(), next_key()
+  end
+  if has_grants then
+    granting.read(p, number, word, next_key())
   end
   return p
 end
@@ -604,7 +620,9 @@ local function narrow(group, now)
     current = place
     if p.at_most then
       units = min(units, p.cost)
-      if not fits(p, now, 1) then
+      if p.grants then
+        units = min(units, max(1, granting.remaining(p, now)))
+      elseif not fits(p, now, 1) then
         units = 1
       elseif p.key then
         units = min(units, (p.kind.report(p, p.st, now)))
@@ -621,7 +639,11 @@ local function test(group, now)
   for place, p in ipairs(group) do
     current = place
     if p.op == ASK and not p.source then
-      p.allowed = fits(p, now, p.cost)
+      if p.grants then
+        p.allowed = granting.test(p, now, p.cost)
+      else
+        p.allowed = fits(p, now, p.cost)
+      end
       for i, from in ipairs(p.sources) do
         local source = group[from]
         if p.allowed then
@@ -690,12 +712,17 @@ local function sooner(group, p)
   return min(p.retry, wait)
 end
 
+granting.fits, granting.answer, granting.act = fits, answer, act
+
 local function decide(group, now, spare, mode)
   for place, p in ipairs(group) do
     current = place
     try(load, p, now)
     if p.meter then
       metering.load(p)
+    end
+    if p.grants then
+      granting.load(p, now)
     end
   end
   for place, p in ipairs(group) do
@@ -712,8 +739,12 @@ local function decide(group, now, spare, mode)
   local result = { now }
   for place, p in ipairs(group) do
     current = place
-    if mode == TEST then
+    if mode == TEST and p.grants then
+      granting.tested(p, now, p.allowed)
+    elseif mode == TEST then
       answer(p, now, p.cost, p.allowed)
+    elseif p.grants then
+      granting.conclude(p, pass, now, conclude)
     elseif p.meter then
       metering.before(p, now)
       conclude(p, pass, now)
@@ -727,6 +758,7 @@ local function decide(group, now, spare, mode)
     save(p.old or p, now, spare)
     if p.meter and pass and mode ~= TEST then
       written = metering.after(p, now, spare) or written
+      written = p.grants and granting.save(p, now, spare) or written
     end
     local i = #result
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
@@ -742,6 +774,9 @@ local function decide(group, now, spare, mode)
       result[i + 9], result[i + 10], result[i + 11], result[i + 12] = a.grant, a.held, a.lease, a.empty
       result[i + 13], result[i + 14] = a.recall and 1 or 0, a.lost and -a.began or a.began
       result[i + 15] = lending.process()
+    end
+    if p.grants then
+      granting.result(p, result)
     end
   end
   for _, p in ipairs(group) do

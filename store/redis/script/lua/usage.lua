@@ -14,7 +14,7 @@
 
 local MOST_USED = 2 ^ 53 - 1
 local MAX_EVENTS = 65536
-local DAYS = 259200000000 -- by so much the lengths of calendar months differ
+metering.DAYS = 259200000000 -- by so much the lengths of calendar months differ
 
 -- metering.read reads the arguments of a take with a history.
 function metering.read(p, number, text)
@@ -142,20 +142,26 @@ end
 
 -- metering.after writes what a take of a group that passed changed. It reports whether it wrote.
 function metering.after(p, now, spare)
-  local m = p.meter
-  if p.most == 0 then
+  local m, g = p.meter, p.grants
+  if p.most == 0 and not g then
     return false
   end
   if p.op == 2 then -- give back
     local at = p.old or p
-    if not m.start or now >= m.stop or p.kind.used(at, at.st, now) >= m.before then
+    local units = p.cost
+    if g then
+      units = g.given
+    elseif p.kind.used(at, at.st, now) >= m.before then
+      units = 0
+    end
+    if not m.start or now >= m.stop or units == 0 then
       return false
     end
-    m.used = m.used - min(m.used, p.cost)
+    m.used = m.used - min(m.used, units)
     call('HSET', m.key, 'cur', period_text(m))
     return true
   end
-  local units = charged(p)
+  local units = g and g.charged or charged(p)
   if units == 0 then
     return false
   end
@@ -168,7 +174,7 @@ function metering.after(p, now, spare)
   fire(m, p.kind.used(p, p.st, now), now)
   local span = stop - start
   if p.letter == 'c' then
-    span = span + DAYS
+    span = span + metering.DAYS
   end
   local expires = min(stop + m.keep * span, END)
   if m.known ~= m.names then

@@ -1,0 +1,63 @@
+package redis_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/limits"
+	"stint/internal/testkit"
+	"stint/store/redis/script"
+)
+
+// The script with all files is one that the server can run: it has at most 200 local variables.
+func TestAllFilesAreOneScript(t *testing.T) {
+	if answer := testkit.StartRedis(t).Do("SCRIPT", "LOAD", script.All.Text()); len(answer) != 40 {
+		t.Error(answer)
+	}
+}
+
+// A book lives until its last grant has ended, and nodes that know no grants leave it as it is. A value
+// that is no book is reported.
+func TestBooks(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "books")
+	until := stint.At(time.Now().Add(100 * time.Hour))
+	take := func(cost uint32) stint.Take {
+		one := metered("a", 10, cost, stint.Ask)
+		one.Handling.Meter.Grants = []limits.Grant{{ID: "g", Units: 5, Priority: limits.GrantPriority, Until: until}}
+		return one
+	}
+	first := decide(t, s, take(12))[0]
+	if first.Remaining != 3 || first.Limit != 15 {
+		t.Fatalf("%+v", first)
+	}
+	left, _ := strconv.Atoi(server.Do("PTTL", "books:grants:a"))
+	if ttl, want := time.Duration(left)*time.Millisecond, 100*time.Hour; ttl < want || ttl > want+time.Minute {
+		t.Errorf("the book lives for %v, want %v", ttl, want)
+	}
+	book := server.Do("GET", "books:grants:a")
+	for _, plain := range []stint.Take{metered("a", 10, 1, stint.Ask), metered("a", 10, 2, stint.Refund), metered("a", 10, 0, stint.Ask)} {
+		decide(t, s, plain)
+	}
+	if got := server.Do("GET", "books:grants:a"); got != book {
+		t.Errorf("takes without grants wrote %q, it was %q", got, book)
+	}
+	if d := decide(t, s, take(0))[0]; d.Remaining != 5 { // 2 of the limit, 3 of the grant
+		t.Errorf("%+v", d)
+	}
+	back := take(12)
+	back.Op, back.Undo = stint.Refund, &first
+	if d := decide(t, s, back)[0]; d.Remaining != 15 || server.Do("EXISTS", "books:grants:a") != "0" {
+		t.Errorf("%+v, book %q", d, server.Do("GET", "books:grants:a"))
+	}
+	for _, value := range []string{"no book", "1g 1 2 3 4 5", "1g 1 2 3 4 5 6 7", "1g 1 2 3 4 5 6 7 8 9"} {
+		server.Do("SET", "books:grants:a", value)
+		call := stint.Call{Takes: []stint.Take{take(1)}}
+		if err := s.Decide(context.Background(), &call); err == nil {
+			t.Errorf("%q is a book: %+v", value, call.Results)
+		}
+	}
+}
