@@ -112,6 +112,7 @@ func runParts(t *testing.T, o Options) {
 		{"Results", results},
 		{"OwnClock", ownClock},
 		{"Usage", usage},
+		{"Grants", grants},
 	} {
 		if part.name == "Borrows" && o.NoBorrowing || (part.name == "Carry" || part.name == "Reload") && o.SameNumbers ||
 			part.name == "Differences" && !o.Backwards {

@@ -55,34 +55,44 @@ func usage(t *testing.T, o Options) {
 		if o.SameNumbers {
 			h.Limits = h.Limits[:1]
 		}
-		s, m := o.New(t).(Meters), new(model.Store)
 		keep, notify := r.IntN(4), pick(r, []uint8{80, 100}, []uint8{1}, []uint8{25, 50, 75, 99}, nil)
-		var text strings.Builder
-		for range 60 {
+		s, m, text := sameHistories(t, o, h, func() stint.Call {
 			call := h.Next(o.Backwards)
 			for i := range call.Takes {
 				if !call.Takes[i].Candidate() {
 					call.Takes[i] = meter(call.Takes[i], keep, notify...)
-					call.Takes[i].Handling.Meter.Plan = pick(r, "pro", "free", "", strings.Repeat("long", 60))
 				}
 			}
-			fmt.Fprintf(&text, "at noon%+dµs:\n%s", call.At-noon, model.Describe(call))
-			want, problem := compare(tester{t, s}, tester{t, m}, call, o)
-			if problem != "" {
-				t.Fatal(text.String() + problem)
-			}
-			h.Remember(call, want)
-			for i := range call.Takes {
-				if call.Takes[i].Metered() {
-					sameUsage(t, s, m, &call.Takes[i], &text)
-				}
-			}
-		}
+			return call
+		})
 		got, want := withoutIDs(t, events(t, s), o), withoutIDs(t, events(t, m), o)
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("%skeep %d, notify %d:\n got %+v\nwant %+v", text.String(), keep, notify, got, want)
+			t.Fatalf("%skeep %d, notify %d:\n got %+v\nwant %+v", text, keep, notify, got, want)
 		}
 	}
+}
+
+// sameHistories decides calls with a new store and a new model, and compares the decisions and the
+// histories of use. It returns both, and what they decided.
+func sameHistories(t *testing.T, o Options, h *model.History, next func() stint.Call) (Meters, *model.Store, string) {
+	t.Helper()
+	s, m := o.New(t).(Meters), new(model.Store)
+	var text strings.Builder
+	for range 60 {
+		call := next()
+		fmt.Fprintf(&text, "at noon%+dµs:\n%s", call.At-noon, model.Describe(call))
+		want, problem := compare(tester{t, s}, tester{t, m}, call, o)
+		if problem != "" {
+			t.Fatal(text.String() + problem)
+		}
+		h.Remember(call, want)
+		for i := range call.Takes {
+			if call.Takes[i].Metered() {
+				sameUsage(t, s, m, &call.Takes[i], &text)
+			}
+		}
+	}
+	return s, m, text.String()
 }
 
 // sameUsage compares the history of a take's key with that of the model.

@@ -181,6 +181,9 @@ func Describe(call stint.Call) string {
 	var text strings.Builder
 	for _, take := range call.Takes {
 		fmt.Fprintf(&text, "  %s op %d cost %d apart %v undo %+v of %+v\n", take.Key, take.Op, take.Cost, take.Independent, take.Undo, short(take.Limit.Spec()))
+		if take.Metered() {
+			fmt.Fprintf(&text, "    rollover %d, grants %+v\n", take.Handling.Meter.Rollover, take.Handling.Meter.Grants)
+		}
 	}
 	return text.String()
 }

@@ -4,12 +4,14 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -26,6 +28,7 @@ type Store struct {
 	mu      sync.Mutex
 	records map[bucket]*transaction.Record
 	usages  map[bucket]*transaction.Usage
+	books   map[bucket]*limits.Book
 	events  []transaction.Event
 }
 
@@ -54,7 +57,7 @@ type part struct {
 
 // Decide decides the call.
 func (m *Store) Decide(_ context.Context, call *stint.Call) error {
-	if err := call.Check(); err != nil {
+	if err := cmp.Or(call.Check(), limits.CheckGrants(call)); err != nil {
 		return err
 	}
 	groups, err := gather(call.Takes)
@@ -77,6 +80,7 @@ func (m *Store) Decide(_ context.Context, call *stint.Call) error {
 				call.Results[i].Allowed = remain(tried, &p.result)
 			}
 		}
+		g.divide(call)
 	}
 	return nil
 }
@@ -185,7 +189,7 @@ func (m *Store) together(parts []*part, now stint.Instant) {
 	m.narrow(parts, now)
 	for _, p := range parts {
 		if p.Op == stint.Ask && !p.isSource {
-			p.result = m.record(p).Test(p.Limit, now, p.cost)
+			p.result = m.test(p, now, p.cost)
 			for i, on := range p.sources {
 				if p.result.Allowed {
 					on.owed += p.costs[i]
@@ -208,6 +212,10 @@ func (m *Store) together(parts []*part, now stint.Instant) {
 	}
 	for _, p := range parts {
 		before := m.record(p).Used(now)
+		if f := m.funds(p, now); f != nil {
+			m.note(p, p.concludeGranted(f, pass), now)
+			continue
+		}
 		m.conclude(p, pass, now)
 		if pass && p.Metered() && p.Limit.Capacity() > 0 {
 			m.meter(p, before, now)
@@ -235,9 +243,9 @@ func (m *Store) narrow(parts []*part, now stint.Instant) {
 		}
 		p.Op = stint.Ask
 	}
-	fits := func(p *part) bool { return m.record(p).Test(p.Limit, now, cost).Allowed }
+	fits := func(p *part) bool { return m.test(p, now, cost).Allowed }
 	for _, p := range atMost {
-		if seen := m.record(p).Test(p.Limit, now, 0); uint64(seen.Remaining) < cost {
+		if seen := m.test(p, now, 0); uint64(seen.Remaining) < cost {
 			cost = max(1, uint64(seen.Remaining))
 		}
 		if !fits(p) {

@@ -21,6 +21,17 @@ func (m *Store) meter(p *part, before int64, now stint.Instant) {
 	case p.result.Allowed && !p.result.Over && (p.Op == stint.Ask || p.Op == stint.Force):
 		c.Charged = p.cost
 	}
+	if c.Charged > 0 {
+		c = r.Charged(p.Limit, c.Charged, now)
+		if b := m.books[p.bucket]; b != nil {
+			b.Carry.Forget(c.Start)
+		}
+	}
+	m.note(p, c, now)
+}
+
+// note adds a change to the history of a key, and writes the events of thresholds.
+func (m *Store) note(p *part, c transaction.UseChange, now stint.Instant) {
 	u := m.usages[p.bucket]
 	if u == nil {
 		u = new(transaction.Usage)
@@ -34,7 +45,6 @@ func (m *Store) meter(p *part, before int64, now stint.Instant) {
 		m.usages = map[bucket]*transaction.Usage{}
 	}
 	m.usages[p.bucket] = u
-	c = r.Charged(p.Limit, c.Charged, now)
 	keep, notify := transaction.Metering(&p.Take)
 	for _, percent := range u.Charge(c, keep, p.Handling.Meter.Of, notify, transaction.MaxEvents) {
 		e := transaction.Event{
