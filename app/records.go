@@ -62,7 +62,15 @@ func (a *App) openRecords() error {
 // recordOptions returns the options of the API of records.
 func (a *App) recordOptions() recordapi.Options {
 	override := func(name string, n rule.Numbers) (bool, error) { return inforce.CheckOverride(a.limiter, name, n) }
-	return recordapi.Options{Log: a.log, Override: override, Plan: a.knowsPlan, PeriodEnd: a.periodEnd, SupportFor: a.config.SupportFor}
+	return recordapi.Options{Log: a.log, Override: override, Grant: a.checkGrant, Plan: a.knowsPlan, PeriodEnd: a.periodEnd, SupportFor: a.config.SupportFor}
+}
+
+// checkGrant implements [recordapi.Options.Grant].
+func (a *App) checkGrant(subject, limit, plan string) (warning string, err error) {
+	if !a.stores.KeepsUsage() {
+		return "", errors.New("this store keeps no grants")
+	}
+	return inforce.CheckGrant(a.limiter, subject, limit, plan)
 }
 
 // ruleOptions returns the options of /v1/rules.

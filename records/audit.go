@@ -8,7 +8,6 @@ import (
 	"iter"
 	"time"
 
-	"stint/internal/text"
 	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
@@ -30,20 +29,17 @@ type Event struct {
 }
 
 // maxEvent is the most bytes of an object and its subjects, and of the JSON before and after.
-const maxEvent = 64 << 10
+const maxEvent = trail.MaxEvent
+
+// entry returns the entry of the audit trail.
+func (e *Event) entry() *trail.Entry {
+	texts := trail.Texts{Object: e.Object.Name, Before: e.Before, After: e.After, Why: e.Why, Subjects: e.Subjects}
+	return &trail.Entry{Action: e.Action, Kind: string(e.Object.Kind), Texts: texts}
+}
 
 func (e *Event) check() error {
-	size := len(e.Object.Name)
-	for _, subject := range e.Subjects {
-		size += len(subject)
-	}
-	switch {
-	case e.Object.Kind == "" || len(e.Object.Kind) > MaxName || e.Action == "" || len(e.Action) > MaxName || !text.Printable(string(e.Object.Kind)+string(e.Action)):
-		return &Error{Where: "event: action", Problem: "there is no action, or no kind of object", Hint: "use one word for each"}
-	case size > maxEvent, len(e.Before)+len(e.After) > maxEvent:
-		return &Error{Where: "event: object", Problem: fmt.Sprintf("more than %d bytes", maxEvent), Hint: "name fewer objects in one event"}
-	case e.Before != nil && !json.Valid(e.Before), e.After != nil && !json.Valid(e.After):
-		return &Error{Where: "event: before, after", Problem: "not JSON", Hint: "write null if it is unknown"}
+	if field, problem, hint := e.entry().Check(); problem != "" {
+		return &Error{Where: "event: " + field, Problem: problem, Hint: hint}
 	}
 	return checkReason("event", e.By, e.Why)
 }
@@ -72,8 +68,7 @@ func (f *File) Note(ctx context.Context, e Event, now time.Time) error {
 	var head trail.Head
 	return f.update(ctx, func(tx *replication.Tx) (err error) {
 		w := auditOf(tx, dbfile.Revision(tx.Tx), e.By, now)
-		texts := trail.Texts{Object: e.Object.Name, Before: e.Before, After: e.After, Why: e.Why, Subjects: e.Subjects}
-		if err := w.Write(trail.Entry{Action: e.Action, Kind: string(e.Object.Kind), Texts: texts}); err != nil {
+		if err := w.Write(*e.entry()); err != nil {
 			return err
 		}
 		head, err = w.End(f.keptSince(now))

@@ -1,7 +1,6 @@
 package records
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 	"time"
@@ -83,14 +82,8 @@ func (b Ban) check(c *checks) (Record, *Error) {
 }
 
 func (b *Ban) checkNetwork(c *checks) *Error {
-	id := b.ID()
-	switch masked := b.Network.Masked(); {
-	case !b.Network.IsValid():
-		return id.fault("network", "not a network", "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7/32")
-	case b.Network != masked:
-		return id.fault("network", "an address inside a network", fmt.Sprintf("write %s for the network, or %s for the one address", masked, b.Network.Addr()))
-	case c.force:
-		return nil
+	if fault := index.CheckNetwork(b.Network); fault.Problem != "" || c.force {
+		return b.ID().fieldFault("network", fault)
 	}
 	return b.checkReach(b.Network, c.trusted)
 }

@@ -3,13 +3,11 @@ package records
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
-	"stint/internal/text"
 	"stint/records/dbfile"
 	"stint/records/replication"
 	"stint/records/trail"
@@ -124,16 +122,12 @@ func (f *File) Apply(ctx context.Context, c Change, now time.Time) (Outcome, err
 
 // check checks what does not depend on the file.
 func (c *Change) check() error {
-	id := func(field, problem, hint string) error {
-		return &Error{Where: "change: " + field, Problem: problem, Hint: hint}
+	field, problem, hint := dbfile.CheckKey(c.IdempotencyKey, c.Request)
+	if len(c.Edits) == 0 {
+		field, problem, hint = "edits", "none", "write or delete at least one record"
 	}
-	switch {
-	case len(c.Edits) == 0:
-		return id("edits", "none", "write or delete at least one record")
-	case len(c.IdempotencyKey) > maxIdempotencyKey || !text.Printable(c.IdempotencyKey):
-		return id("idempotency key", fmt.Sprintf("longer than %d bytes, or with control characters", maxIdempotencyKey), "use a random text such as a UUID")
-	case len(c.Request) > maxIdempotencyKey:
-		return id("request", fmt.Sprintf("longer than %d bytes", maxIdempotencyKey), "use a hash of the request")
+	if problem != "" {
+		return &Error{Where: "change: " + field, Problem: problem, Hint: hint}
 	}
 	if err := checkReason("change", c.By, c.Why); err != nil {
 		return err
@@ -225,16 +219,8 @@ func (f *File) match(tx *bolt.Tx, e *Edit, last uint64) error {
 // conflict completes the Error for a record, or for the file, that has another revision than wanted.
 // last is the revision of the file.
 func conflict(e *Error, want, is, last uint64) *Error {
-	e.Err, e.Hint = ErrConflict, "read it again, and repeat the change if it still makes sense"
-	switch {
-	case want > last:
-		e.Problem = fmt.Sprintf("revision %d does not exist yet: the last one is %d", want, last)
-		e.Hint = "check whether this is the right file, or a copy of an older one"
-	case is == 0:
-		e.Problem = fmt.Sprintf("deleted since revision %d", want)
-	default:
-		e.Problem = fmt.Sprintf("changed since revision %d: it has revision %d", want, is)
-	}
+	e.Err = ErrConflict
+	e.Problem, e.Hint = dbfile.Conflict(want, is, last)
 	return e
 }
 
@@ -255,10 +241,14 @@ func (f *File) edit(tx *replication.Tx, e *Edit, rules *checks, revision uint64)
 	if fault != nil {
 		return entry, fault
 	}
-	if key, ok := r.(APIKey); ok {
-		if err := f.checkReplacement(tx.Tx, &key, rules.now); err != nil {
-			return entry, err
-		}
+	switch r := r.(type) {
+	case APIKey:
+		err = f.checkReplacement(tx.Tx, &r, rules.now)
+	case Grant:
+		err = f.checkGrants(tx.Tx, &r, rules.now)
+	}
+	if err != nil {
+		return entry, err
 	}
 	e.Put = r
 	id = r.ID()
@@ -279,7 +269,7 @@ func (f *File) edit(tx *replication.Tx, e *Edit, rules *checks, revision uint64)
 func (f *File) entry(action trail.Action, id ID, before, after []byte) (e trail.Entry, err error) {
 	e = trail.Entry{Action: action, Kind: string(id.Kind), Texts: trail.Texts{Object: id.Name, Before: recordText(before), After: recordText(after)}}
 	switch {
-	case id.Kind == Overrides:
+	case id.Kind == Overrides, id.Kind == Grants:
 		e.Subjects = []string{id.target()}
 	case id.Kind == Rules, id.Kind == Plans: // about nobody
 	case id.Kind != APIKeys:

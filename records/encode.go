@@ -17,8 +17,11 @@ type stored[R any] struct {
 	Record   R         `json:"record"`
 }
 
-// entry converts a stored record.
-func entry[R Record](v stored[R]) Entry { return Entry{v.Record, v.Revision, v.Changed} }
+// entryOf reads a record.
+func entryOf[R Record](f *File, name, value []byte) (Entry, error) {
+	v, err := decode[stored[R]](f, name, value)
+	return Entry{v.Record, v.Revision, v.Changed}, err
+}
 
 // decode reads a value that dbfile.Encode wrote.
 func decode[T any](f *File, name, value []byte) (T, error) {
@@ -48,23 +51,20 @@ func recordText(value []byte) json.RawMessage {
 func (f *File) decodeEntry(kind Kind, name, value []byte) (Entry, error) {
 	switch kind {
 	case Subjects:
-		v, err := decode[stored[Subject]](f, name, value)
-		return entry(v), err
+		return entryOf[Subject](f, name, value)
 	case Overrides:
-		v, err := decode[stored[Override]](f, name, value)
-		return entry(v), err
+		return entryOf[Override](f, name, value)
 	case Bans:
-		v, err := decode[stored[Ban]](f, name, value)
-		return entry(v), err
+		return entryOf[Ban](f, name, value)
 	case Rules:
 		v, err := decode[stored[Rule]](f, name, value)
 		v.Record.Name = string(name)
-		return entry(v), err
+		return Entry{v.Record, v.Revision, v.Changed}, err
 	case Plans:
-		v, err := decode[stored[Plan]](f, name, value)
-		return entry(v), err
+		return entryOf[Plan](f, name, value)
+	case Grants:
+		return entryOf[Grant](f, name, value)
 	default:
-		v, err := decode[stored[APIKey]](f, name, value)
-		return entry(v), err
+		return entryOf[APIKey](f, name, value)
 	}
 }

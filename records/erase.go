@@ -27,7 +27,7 @@ type Erased struct {
 	Entries int // entries of the audit trail whose texts were erased
 }
 
-// Erase deletes the records of a subject: its own, its overrides, its bans and its API keys. It erases
+// Erase deletes the records of a subject: its own, its overrides, its grants, its bans and its API keys. It erases
 // the texts of all entries of the audit trail that are about the subject, and adds one that does not
 // name it. The texts of saved outcomes that name the subject are erased too, and of the
 // idempotency keys of changes of it only hashes are kept; an outcome whose key contains its name is forgotten. Then Erase overwrites what the file no longer uses,
@@ -183,10 +183,12 @@ func recordsOf[T any](f *File, tx *bolt.Tx, name string, do func(id ID, value []
 			return results, err
 		}
 	}
-	prefix := []byte(name + separator)
-	c := tx.Bucket(bucketOf(Overrides)).Cursor()
-	for id, value := c.Seek(prefix); bytes.HasPrefix(id, prefix); id, value = c.Next() {
-		if !add(ID{Overrides, string(id)}, value) {
+	for _, kind := range []Kind{Overrides, Grants} {
+		_ = eachOf(tx, kind, name, func(id, value []byte) error {
+			add(ID{kind, string(id)}, value)
+			return err
+		})
+		if err != nil {
 			return results, err
 		}
 	}
@@ -194,7 +196,7 @@ func recordsOf[T any](f *File, tx *bolt.Tx, name string, do func(id ID, value []
 	if err != nil {
 		return results, err
 	}
-	c = tx.Bucket(bucketOf(APIKeys)).Cursor()
+	c := tx.Bucket(bucketOf(APIKeys)).Cursor()
 	for id, value := c.First(); id != nil; id, value = c.Next() {
 		if !bytes.Contains(value, written) {
 			continue

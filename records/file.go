@@ -25,7 +25,7 @@ var (
 	sweepKey     = []byte("sweep")     // kind and name of the record at which the next sweep begins
 )
 
-var kinds = []Kind{Subjects, Overrides, Bans, APIKeys, Rules, Plans}
+var kinds = []Kind{Subjects, Overrides, Bans, APIKeys, Rules, Plans, Grants}
 
 // bucketOf returns the name of the bucket of a kind.
 func bucketOf(k Kind) []byte { return []byte("kind " + k) }

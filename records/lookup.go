@@ -21,11 +21,14 @@ type Known struct {
 
 	ban       *Ban
 	overrides []*Override // in order of precedence; also those that have ended
+
+	// Grants are the grants of the subject, as they are used; also those that have ended or not begun.
+	Grants []index.Grant
 }
 
-// Empty reports whether the subject has no ban, no override and no plan, not even one that has ended.
+// Empty reports whether the subject has no ban, no override, no grant and no plan, not even one that has ended.
 func (k *Known) Empty() bool {
-	return k.ban == nil && len(k.overrides) == 0 && (k.Subject == nil || k.Subject.Plan == "" && k.Subject.Next.From.IsZero() && k.Subject.Subscribed.IsZero())
+	return k.ban == nil && len(k.overrides)+len(k.Grants) == 0 && (k.Subject == nil || k.Subject.Plan == "" && k.Subject.Next.From.IsZero() && k.Subject.Subscribed.IsZero())
 }
 
 // Ban returns the ban of the subject at a time; nil if there is none.
@@ -46,7 +49,7 @@ func (k *Known) Override(rule string, now time.Time) *Override {
 	return nil
 }
 
-// Mentions reports whether entries with this key may have a ban, an override or a plan. Where it returns
+// Mentions reports whether entries with this key may have a ban, an override, a grant or a plan. Where it returns
 // false, no such entry needs a [File.Lookup] for these.
 func (f *File) Mentions(key string) bool {
 	_, ok := f.memory.Load().keys[key]
@@ -106,17 +109,26 @@ func (f *File) known(tx *bolt.Tx, subject string, k *Known) error {
 		v.Record.Why = ""
 		k.ban = &v.Record
 	}
-	prefix := append(name, separator...)
-	c := tx.Bucket(bucketOf(Overrides)).Cursor()
-	for name, value := c.Seek(prefix); bytes.HasPrefix(name, prefix); name, value = c.Next() {
+	err := eachOf(tx, Overrides, subject, func(name, value []byte) error {
 		v, err := decode[stored[Override]](f, name, value)
-		if err != nil {
-			return err
-		}
 		v.Record.Why = ""
 		k.overrides = append(k.overrides, &v.Record)
+		return err
+	})
+	if err == nil {
+		k.Grants, err = f.readGrants(tx, subject)
 	}
-	return nil
+	return err
+}
+
+// eachOf calls do for the overrides, or the grants, of a target until it returns an error.
+func eachOf(tx *bolt.Tx, kind Kind, target string, do func(name, value []byte) error) (err error) {
+	prefix := []byte(target + separator)
+	c := tx.Bucket(bucketOf(kind)).Cursor()
+	for name, value := c.Seek(prefix); err == nil && bytes.HasPrefix(name, prefix); name, value = c.Next() {
+		err = do(name, value)
+	}
+	return err
 }
 
 // size returns about how many bytes k takes.
@@ -134,6 +146,9 @@ func (k *Known) size() int {
 	}
 	for _, o := range k.overrides {
 		size += each + len(o.Target) + len(o.Rule)
+	}
+	for i := range k.Grants {
+		size += each + len(k.Grants[i].Name) + len(k.Grants[i].Limit)
 	}
 	return size
 }

@@ -25,7 +25,7 @@ type memory struct {
 	revision uint64
 	networks index.Table
 	patterns index.Patterns[Override] // overrides with a pattern
-	keys     map[string]struct{}      // keys of entries that are subjects, or have a ban or an override, or had one
+	keys     map[string]struct{}      // keys of entries that are subjects, or have a ban, an override or a grant, or had one
 }
 
 // endOf returns the end of a ban as in package index.
@@ -58,11 +58,13 @@ func (f *File) loadMemory(tx *bolt.Tx) (*memory, error) {
 		}
 		m.putPattern(v.Record, v.Revision)
 	}
-	c = tx.Bucket(bucketOf(Subjects)).Cursor()
-	for name, _ := c.First(); name != nil; {
-		key, _, _ := bytes.Cut(name, []byte("="))
-		m.keys[string(key)] = struct{}{}
-		name, _ = c.Seek(append(bytes.Clone(key), '='+1)) // past all subjects with this key
+	for _, kind := range []Kind{Subjects, Grants} {
+		c = tx.Bucket(bucketOf(kind)).Cursor()
+		for name, _ := c.First(); name != nil; {
+			key, _, _ := bytes.Cut(name, []byte("="))
+			m.keys[string(key)] = struct{}{}
+			name, _ = c.Seek(append(bytes.Clone(key), '='+1)) // past all subjects with this key
+		}
 	}
 	return m, nil
 }
@@ -119,10 +121,10 @@ func (m *memory) after(edits []Edit, revision uint64) (*memory, error) {
 	return next, nil
 }
 
-// addKey adds the key of the entry that a ban or an override is about.
+// addKey adds the key of the entry that a record is about.
 func (m *memory) addKey(id ID) {
 	key, _, subject := strings.Cut(id.target(), "=")
-	if _, known := m.keys[key]; known || !subject || id.Kind != Bans && id.Kind != Overrides && id.Kind != Subjects {
+	if _, known := m.keys[key]; known || !subject || id.Kind != Bans && id.Kind != Overrides && id.Kind != Subjects && id.Kind != Grants {
 		return
 	}
 	m.keys = maps.Clone(m.keys)
@@ -132,7 +134,7 @@ func (m *memory) addKey(id ID) {
 // isPattern reports whether the record is an override with a pattern.
 func (id ID) isPattern() bool { return id.Kind == Overrides && strings.Contains(id.target(), "*") }
 
-// target returns the target of an override.
+// target returns the target of an override, or the subject of a grant.
 func (id ID) target() string {
 	target, _, _ := strings.Cut(id.Name, separator)
 	return target

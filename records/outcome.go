@@ -11,9 +11,6 @@ import (
 	"stint/records/replication"
 )
 
-// maxIdempotencyKey is the most bytes of an idempotency key, and of the request beside it.
-const maxIdempotencyKey = 256
-
 // refusalCauses are the causes of the refusals that depend on other records. Only these are saved; a
 // change with another fault can be corrected and sent again.
 var refusalCauses = map[string]error{"conflict": ErrConflict, "missing": ErrMissing}

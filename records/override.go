@@ -1,12 +1,10 @@
 package records
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"stint"
-	"stint/internal/text"
 	"stint/records/index"
 )
 
@@ -78,10 +76,6 @@ func (o *Override) checkNumbers() *Error {
 		return id.fault("unlimited", "there are also numbers", "leave out either")
 	case !o.Unlimited && !numbers:
 		return id.fault("requests", "it changes nothing", "set requests, per, burst or unlimited; to deny all requests, make a ban")
-	case o.Per%time.Microsecond != 0:
-		return id.fault("per", o.Per.String()+" is not in whole microseconds", "round it to a microsecond")
-	case o.Per != 0 && (o.Per < stint.MinPer || o.Per > stint.MaxPer):
-		return id.fault("per", fmt.Sprintf("%s is not between %s and %s", text.FormatDuration(o.Per), text.FormatDuration(stint.MinPer), text.FormatDuration(stint.MaxPer)), "write a duration such as 1m or 1d")
 	}
-	return nil
+	return id.fieldFault("per", index.CheckPer(o.Per, stint.MinPer, stint.MaxPer))
 }

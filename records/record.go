@@ -28,13 +28,14 @@ type ID struct {
 
 // String returns the ID for messages, such as `ban 10.0.0.0/8`.
 func (id ID) String() string {
-	if target, rule, both := strings.Cut(id.Name, separator); both && id.Kind == Overrides {
-		return string(id.Kind) + " " + text.Shorten(target) + " of " + text.Shorten(rule)
+	between := map[Kind]string{Overrides: " of ", Grants: " "}[id.Kind]
+	if target, last, both := strings.Cut(id.Name, separator); both && between != "" {
+		return string(id.Kind) + " " + text.Shorten(target) + between + text.Shorten(last)
 	}
 	return string(id.Kind) + " " + text.Shorten(id.Name)
 }
 
-// Record is a [Subject], an [Override], a [Ban] or an [APIKey].
+// Record is a [Subject], an [Override], a [Ban], an [APIKey], a [Rule], a [Plan] or a [Grant].
 type Record interface {
 	// ID returns the kind and the name of the record. A record replaces the one with its ID.
 	ID() ID

@@ -1,6 +1,10 @@
 package records
 
-import "time"
+import (
+	"time"
+
+	"stint/records/replication"
+)
 
 // Status is the state of the records, for those who operate them.
 type Status struct {
@@ -11,20 +15,13 @@ type Status struct {
 }
 
 // NodeStatus is what a node has of the records.
-type NodeStatus struct {
-	Name     string
-	Revision uint64    // of the last change that is in force there
-	Seen     time.Time // when it last said so
-}
+type NodeStatus = replication.Node
 
 // Status returns the state of the records at a time. A file without a shared log has the last revision
 // always. Its Error is that of the last change, if the disk did not take it.
 func (f *File) Status(now time.Time) Status {
 	shared := f.copy.Status(now)
-	s := Status{Revision: f.memory.Load().revision, Age: shared.Age}
-	for _, n := range shared.Nodes {
-		s.Nodes = append(s.Nodes, NodeStatus{Name: n.Name, Revision: n.Revision, Seen: n.Seen})
-	}
+	s := Status{Revision: f.memory.Load().revision, Age: shared.Age, Nodes: shared.Nodes}
 	if err := f.failed.Load(); err != nil {
 		s.Error = err.Error()
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"stint/internal/text"
 	"stint/records/index"
 )
 
@@ -13,9 +12,9 @@ type SubjectKind string
 
 // The kinds of subjects.
 const (
-	User         SubjectKind = "user"
-	Organisation SubjectKind = "organisation"
-	Key          SubjectKind = "key"
+	User         SubjectKind = index.User
+	Organisation SubjectKind = index.Organisation
+	Key          SubjectKind = index.Key
 )
 
 // Subject is what is known of a client.
@@ -48,15 +47,8 @@ func (s Subject) check(c *checks) (Record, *Error) {
 	if err := id.checkSubject(s.Name); err != nil {
 		return nil, err
 	}
-	const kindsHint = "write user, organisation or key"
-	if s.Kind == "" {
-		return nil, id.fault("kind", "missing", kindsHint)
-	}
-	if s.Kind != User && s.Kind != Organisation && s.Kind != Key {
-		return nil, id.fault("kind", text.Shorten(string(s.Kind))+" is no kind of subject", kindsHint)
-	}
-	if year := s.Subscribed.Year(); year > index.LastYear || year < 1 {
-		return nil, id.fault("subscribed", "not between the years 1 and 9999", "correct the date")
+	if field, fault := index.CheckClient(string(s.Kind), s.Subscribed); fault.Problem != "" {
+		return nil, id.fieldFault(field, fault)
 	}
 	field, fault := s.Next.Check(&s.Plan, s.PlanUntil, c.now)
 	s.Subscribed = s.Subscribed.UTC().Truncate(time.Second)

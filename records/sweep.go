@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// endedFor is how long an ended override, ban or API key is kept, so that operators still find it.
+	// endedFor is how long an ended override, ban, API key or grant is kept, so that operators still find it.
 	endedFor = 7 * 24 * time.Hour
 
 	// sweepMost is how many records a change looks at to find ended ones, at least. It looks at two for
@@ -25,7 +25,7 @@ func (f *File) keptSince(now time.Time) time.Time {
 }
 
 // endingKinds are the kinds of records that can end.
-var endingKinds = []Kind{Overrides, Bans, APIKeys}
+var endingKinds = []Kind{Overrides, Bans, APIKeys, Grants}
 
 // sweep deletes records that ended long ago, and returns these edits. The audit trail has no entries of
 // them: it has the end of each record since that was written. sweep goes on where the last change stopped,

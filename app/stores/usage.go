@@ -32,6 +32,9 @@ func (st *Stores) keepers() []keeper {
 	return all
 }
 
+// KeepsUsage reports whether the store keeps histories and grants.
+func (st *Stores) KeepsUsage() bool { return len(st.keepers()) > 0 }
+
 // Usage returns the history of a take's key. If several servers have some of it, because keys moved, it
 // is that of all of them.
 func (st *Stores) Usage(ctx context.Context, t *stint.Take) (transaction.Usage, error) {

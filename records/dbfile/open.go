@@ -236,3 +236,16 @@ func NextRevision(tx *replication.Tx) (uint64, error) {
 	revision := Revision(tx.Tx) + 1
 	return revision, tx.Bucket(About).Put(RevisionKey, binary.BigEndian.AppendUint64(nil, revision))
 }
+
+// Conflict says how the revision of a record or of the file, 0 for a deleted record, is another than the
+// wanted one. last is the revision of the file.
+func Conflict(want, is, last uint64) (problem, hint string) {
+	hint = "read it again, and repeat the change if it still makes sense"
+	switch {
+	case want > last:
+		return fmt.Sprintf("revision %d does not exist yet: the last one is %d", want, last), "check whether this is the right file, or a copy of an older one"
+	case is == 0:
+		return fmt.Sprintf("deleted since revision %d", want), hint
+	}
+	return fmt.Sprintf("changed since revision %d: it has revision %d", want, is), hint
+}

@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"stint/internal/text"
 	"stint/records/replication"
 )
 
@@ -28,6 +30,20 @@ var (
 
 // OutcomeBuckets returns the names of the buckets of the outcomes. The caller creates them.
 func OutcomeBuckets() [][]byte { return [][]byte{outcomesBucket, agesBucket} }
+
+// maxKey is the most bytes of an idempotency key, and of the request beside it.
+const maxKey = 256
+
+// CheckKey returns the first fault of an idempotency key, "" for none, and of the request beside it.
+func CheckKey(key, request string) (field, problem, hint string) {
+	switch {
+	case len(key) > maxKey || !text.Printable(key):
+		return "idempotency key", fmt.Sprintf("longer than %d bytes, or with control characters", maxKey), "use a random text such as a UUID"
+	case len(request) > maxKey:
+		return "request", fmt.Sprintf("longer than %d bytes", maxKey), "use a hash of the request"
+	}
+	return "", "", ""
+}
 
 // Outcome is the outcome of a change with an idempotency key, which has no control characters.
 type Outcome struct {

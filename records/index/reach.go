@@ -68,6 +68,17 @@ func embedded(network netip.Prefix, at int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(four), min(network.Bits()-at, 32)).Masked()
 }
 
+// CheckNetwork checks the network of a ban.
+func CheckNetwork(n netip.Prefix) Fault {
+	switch masked := n.Masked(); {
+	case !n.IsValid():
+		return Fault{"not a network", "write it such as 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7/32"}
+	case n != masked:
+		return Fault{"an address inside a network", fmt.Sprintf("write %s for the network, or %s for the one address", masked, n.Addr())}
+	}
+	return Fault{}
+}
+
 // Unmap converts an IPv4 network in IPv6 notation to IPv4.
 func Unmap(n netip.Prefix) netip.Prefix {
 	if n.Addr().Is4In6() && n.Bits() >= 96 {

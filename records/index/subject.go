@@ -8,6 +8,27 @@ import (
 	"stint/internal/text"
 )
 
+// The kinds of subjects.
+const (
+	User         = "user"
+	Organisation = "organisation"
+	Key          = "key"
+)
+
+// CheckClient checks the kind of a subject and the begin of its subscription.
+func CheckClient(kind string, subscribed time.Time) (field string, f Fault) {
+	const hint = "write user, organisation or key"
+	switch year := subscribed.Year(); {
+	case kind == "":
+		return "kind", Fault{"missing", hint}
+	case kind != User && kind != Organisation && kind != Key:
+		return "kind", Fault{text.Shorten(kind) + " is no kind of subject", hint}
+	case year > LastYear || year < 1:
+		return "subscribed", Fault{fmt.Sprintf("not between the years 1 and %d", LastYear), "correct the date"}
+	}
+	return "", Fault{}
+}
+
 // CheckGroups checks the groups of a subject, of which there may be most.
 func CheckGroups(groups []string, most int) Fault {
 	if len(groups) > most {

@@ -91,6 +91,20 @@ func CheckUntil(until *time.Time, now time.Time) Fault {
 	return Fault{}
 }
 
+// CheckPer checks the period of an override, which is 0 for that of the rule.
+func CheckPer(per, least, most time.Duration) Fault {
+	switch {
+	case per%time.Microsecond != 0:
+		return Fault{per.String() + " is not in whole microseconds", "round it to a microsecond"}
+	case per != 0 && (per < least || per > most):
+		return Fault{
+			fmt.Sprintf("%s is not between %s and %s", text.FormatDuration(per), text.FormatDuration(least), text.FormatDuration(most)),
+			"write a duration such as 1m or 1d",
+		}
+	}
+	return Fault{}
+}
+
 // CheckPattern checks the stars of a pattern, which is an entry.
 func CheckPattern(pattern string) Fault {
 	key, value, _ := strings.Cut(pattern, "=")

@@ -5,7 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
+
+	"stint/internal/text"
 )
 
 // Action is what was done to an object.
@@ -75,6 +78,29 @@ type Entry struct {
 	OriginHash Hash `json:"origin_hash"` // commitment to From
 	Previous   Hash `json:"previous"`    // hash of the previous entry; zero for the first one
 	Hash       Hash `json:"hash"`        // hash of this entry
+}
+
+// MaxEvent is the most bytes of an object and its subjects, and of the JSON before and after, of an entry
+// about something else than a record.
+const MaxEvent = 64 << 10
+
+const maxWord = 256 // the most bytes of an action, and of a kind
+
+// Check returns the first fault of an entry about something else than a record.
+func (e *Entry) Check() (field, problem, hint string) {
+	size := len(e.Object)
+	for _, subject := range e.Subjects {
+		size += len(subject)
+	}
+	switch {
+	case e.Kind == "" || len(e.Kind) > maxWord || e.Action == "" || len(e.Action) > maxWord || !text.Printable(e.Kind+string(e.Action)):
+		return "action", "there is no action, or no kind of object", "use one word for each"
+	case size > MaxEvent, len(e.Before)+len(e.After) > MaxEvent:
+		return "object", fmt.Sprintf("more than %d bytes", MaxEvent), "name fewer objects in one event"
+	case e.Before != nil && !json.Valid(e.Before), e.After != nil && !json.Valid(e.After):
+		return "before, after", "not JSON", "write null if it is unknown"
+	}
+	return "", "", ""
 }
 
 // Texts are the parts of an entry that can be erased.

@@ -41,6 +41,8 @@ func settled(f *records.File, r records.Record, now time.Time) (_ records.Record
 		return r, r.InForce(now), nil
 	case records.Ban:
 		return r, r.InForce(now), nil
+	case records.Grant:
+		return r, r.Lasts(now), nil
 	case records.APIKey:
 		if r.Replaces != (records.APIKey{}).Hash {
 			old, err := f.Key(r.Replaces, now)

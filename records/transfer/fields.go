@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,11 @@ type Fields struct {
 	Why        string   `json:"why,omitempty"`
 
 	Limits json.RawMessage `json:"limits,omitempty"` // of a plan: an object
+
+	Limit    string  `json:"limit,omitempty"` // of a grant: the name of a limit in plans
+	Units    uint32  `json:"units,omitempty"`
+	Priority *uint32 `json:"priority,omitempty"`
+	From     string  `json:"from,omitempty"`
 }
 
 // column is a field by name.
@@ -92,6 +98,10 @@ var columns = []column{
 	{"domain", func(f *Fields) any { return &f.Domain }},
 	{"policy", func(f *Fields) any { return &f.Policy }},
 	{"limits", func(f *Fields) any { return &f.Limits }},
+	{"limit", func(f *Fields) any { return &f.Limit }},
+	{"units", func(f *Fields) any { return &f.Units }},
+	{"priority", func(f *Fields) any { return &f.Priority }},
+	{"from", func(f *Fields) any { return &f.From }},
 }
 
 // names are the fields of each kind.
@@ -102,10 +112,11 @@ var names = map[records.Kind][]string{
 	records.APIKeys:   {"hash", "last", "subject", "replaces", "replaced_by", "until", "why"},
 	records.Rules:     {"id", "uid", "url", "time", "requests", "algorithm", "burst", "domain", "policy"},
 	records.Plans:     {"plan", "limits"},
+	records.Grants:    {"subject", "id", "limit", "units", "priority", "from", "until", "why"},
 }
 
 // Kinds are all kinds, in the order of files.
-var Kinds = []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules, records.Plans}
+var Kinds = []records.Kind{records.Subjects, records.Overrides, records.Bans, records.APIKeys, records.Rules, records.Plans, records.Grants}
 
 // KindsOf returns the kinds that a file can have: rules only if they are among the records.
 func KindsOf(f *records.File) []records.Kind {
@@ -116,7 +127,7 @@ func KindsOf(f *records.File) []records.Kind {
 }
 
 // KindNames are the names of all kinds, for messages.
-const KindNames = "subject, override, ban, key, rule or plan"
+const KindNames = "subject, override, ban, key, rule, plan or grant"
 
 // FieldNames returns the names of the fields of a kind.
 func FieldNames(kind records.Kind) []string { return slices.Clone(names[kind]) }
@@ -225,6 +236,11 @@ func FieldsOf(r records.Record) Fields {
 		return f
 	case records.Plan:
 		return Fields{Plan: r.Name, Limits: r.Limits}
+	case records.Grant:
+		priority := uint32(r.Priority)
+		return Fields{
+			Subject: r.Subject, ID: r.Name, Limit: r.Limit, Units: r.Units, Priority: &priority, From: writeTime(r.From), Until: writeTime(r.Until), Why: r.Why,
+		}
 	}
 	return Fields{}
 }
@@ -264,6 +280,8 @@ func (f *Fields) Read(kind records.Kind, now time.Time) (records.Record, *jsonbo
 		return records.Rule{Name: f.ID, Text: rule.JSON()}, nil
 	case records.Plans:
 		return records.Plan{Name: f.Plan, Limits: f.Limits}, nil
+	case records.Grants:
+		return f.grant(until, now)
 	}
 	return nil, jsonbody.Bad("record", text.Quote(string(kind))+" is no kind of record", "write "+KindNames)
 }
@@ -331,6 +349,19 @@ func (f *Fields) ban(until time.Time) (records.Record, *jsonbody.Fault) {
 		return nil, jsonbody.Bad(field, text.Quote(network)+" is a network", "write it as network")
 	}
 	return b, nil
+}
+
+func (f *Fields) grant(until, now time.Time) (records.Record, *jsonbody.Fault) {
+	g := records.Grant{Subject: f.Subject, Name: f.ID, Limit: f.Limit, Units: f.Units, Priority: records.GrantPriority, Until: until, Why: f.Why}
+	if f.Priority != nil {
+		if *f.Priority > math.MaxUint8 {
+			return nil, jsonbody.Bad("priority", fmt.Sprintf("%d is above 255", *f.Priority), "write a number from 0 to 255; lower ones are used first")
+		}
+		g.Priority = uint8(*f.Priority)
+	}
+	var fault *jsonbody.Fault
+	g.From, fault = Until("from", f.From, now)
+	return g, fault
 }
 
 func (f *Fields) key(until time.Time) (records.Record, *jsonbody.Fault) {
@@ -445,7 +476,8 @@ func (f *Fields) JSON() []byte {
 	return []byte(out.String())
 }
 
-// CutOverride returns the target and the rule of the name of an override.
+// CutOverride returns the target and the rule of the name of an override, or the subject and the ID of that
+// of a grant.
 func CutOverride(name string) (target, rule string) {
 	target, rule, _ = strings.Cut(name, "\n")
 	return target, rule

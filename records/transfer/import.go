@@ -36,9 +36,9 @@ type Options struct {
 	DryRun  bool           // change nothing
 	Change  records.Change // its Edits and IdempotencyKey are not used
 
-	// Warn returns a warning about an override that is added or changed, such as one of a rule that does
-	// not exist; "" for none. It may be nil.
-	Warn func(o *records.Override) string
+	// Warn returns a warning about an override or a grant that is added or changed, such as one of a rule
+	// that does not exist; "" for none. It may be nil.
+	Warn func(r records.Record) string
 }
 
 // Difference is what an import changes.
@@ -49,7 +49,7 @@ type Difference struct {
 	Unchanged int `json:"unchanged"`
 	Ended     int `json:"ended"` // records of the import that have ended, and are left out
 
-	// Warnings are the first warnings about overrides that are added or changed, and how many more there are.
+	// Warnings are the first warnings about overrides and grants that are added or changed, and how many more there are.
 	Warnings []string `json:"warnings"`
 
 	// Shown are the first records that are added, changed or deleted.
@@ -212,9 +212,9 @@ func (p *plan) count(s step) {
 		p.diff.Changed++
 		line.Do = "change"
 	}
-	switch r := s.after.(type) {
-	case records.Override:
-		p.warn(&r)
+	switch s.after.(type) {
+	case records.Override, records.Grant:
+		p.warn(s.after)
 	case records.Rule:
 		p.ruled, p.moving = true, p.moving || s.moves()
 	}
@@ -234,17 +234,17 @@ func (p *plan) count(s step) {
 	p.diff.Shown = append(p.diff.Shown, line)
 }
 
-// warn adds the warning about an override, if there is one.
-func (p *plan) warn(o *records.Override) {
+// warn adds the warning about a record, if there is one.
+func (p *plan) warn(r records.Record) {
 	if p.o.Warn == nil {
 		return
 	}
-	warning := p.o.Warn(o)
+	warning := p.o.Warn(r)
 	if warning == "" {
 		return
 	}
 	if p.warned++; p.warned <= maxWarnings {
-		p.diff.Warnings = append(p.diff.Warnings, o.ID().String()+": "+warning)
+		p.diff.Warnings = append(p.diff.Warnings, r.ID().String()+": "+warning)
 	}
 }
 
@@ -276,6 +276,8 @@ func ended(r records.Record, now time.Time) bool {
 		return !r.InForce(now)
 	case records.APIKey:
 		return !r.InForce(now)
+	case records.Grant:
+		return !r.Until.IsZero() && !r.Lasts(now)
 	}
 	return false
 }

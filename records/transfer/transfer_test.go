@@ -78,6 +78,7 @@ func sample(t *testing.T, f *records.File) {
 			},
 			records.Override{Target: "user=" + visible, Rule: visible, Requests: uint32(i + 1), Per: time.Duration(i+1) * 90 * time.Second, Why: text, Until: now.Add(time.Hour)},
 			records.Ban{Subject: "ip=" + visible, Why: text},
+			records.Grant{Subject: "user=" + visible, Name: fmt.Sprint("g-", i), Limit: visible, Units: uint32(i + 1), Priority: uint8(i), From: now.Add(time.Duration(i) * time.Minute), Until: now.Add(time.Hour), Why: text},
 		)
 	}
 	all = append(all,
@@ -135,7 +136,7 @@ func TestRoundTrip(t *testing.T) {
 // An export has no record that has ended, and an import leaves it out.
 func TestEnded(t *testing.T) {
 	f := open(t)
-	apply(t, f, records.Ban{Subject: "user=1", Until: now.Add(time.Minute)}, records.Subject{Name: "user=1", Kind: records.User, Plan: "gold", PlanUntil: now.Add(time.Minute)})
+	apply(t, f, records.Ban{Subject: "user=1", Until: now.Add(time.Minute)}, records.Grant{Subject: "user=1", Name: "g", Limit: "api", Units: 1, Until: now.Add(time.Minute)}, records.Subject{Name: "user=1", Kind: records.User, Plan: "gold", PlanUntil: now.Add(time.Minute)})
 	text := export(t, f, JSONLines)
 	var out strings.Builder
 	testkit.Must(t, Export(f, NewWriter(&out, JSONLines), Kinds, now.Add(time.Minute)))
@@ -143,7 +144,7 @@ func TestEnded(t *testing.T) {
 		t.Errorf("later: %s", out.String())
 	}
 	diff, _, err := Import(t.Context(), open(t), strings.NewReader(strings.Replace(text, `,"plan":"gold","plan_until":"2026-07-30T12:01:00Z"`, "", 1)), Options{Kinds: Kinds}, now.Add(time.Minute))
-	if err != nil || diff.Ended != 1 || diff.Added != 1 {
+	if err != nil || diff.Ended != 2 || diff.Added != 1 {
 		t.Errorf("%+v, %v", diff, err)
 	}
 }

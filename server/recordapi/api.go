@@ -15,13 +15,14 @@ import (
 )
 
 // Paths are the paths of the API, which handles them and all paths below.
-var Paths = []string{"/v1/records", "/v1/subjects", "/v1/overrides", "/v1/bans", "/v1/keys", "/v1/plans", "/v1/audit"}
+var Paths = []string{"/v1/records", "/v1/subjects", "/v1/overrides", "/v1/bans", "/v1/keys", "/v1/plans", "/v1/grants", "/v1/audit"}
 
 // api handles the requests.
 type api struct {
 	file       *records.File
 	log        *slog.Logger
 	override   CheckOverride
+	grant      CheckGrant
 	plan       func(name string) bool
 	periodEnd  func(plan string, subscribed, now time.Time) (end time.Time, ok bool)
 	supportFor time.Duration
@@ -33,6 +34,9 @@ type Options struct {
 
 	// Override checks each override that is put. An import warns of those that it refuses. It may be nil.
 	Override CheckOverride
+
+	// Grant checks each grant that is put. An import warns of those that it refuses. It may be nil.
+	Grant CheckGrant
 
 	// Plan reports whether there is a plan of a name; nil: it is not known.
 	Plan func(name string) bool
@@ -49,6 +53,9 @@ type Options struct {
 // reports whether there are any. The error is a [*rule.NumbersError].
 type CheckOverride func(name string, n rule.Numbers) (known bool, err error)
 
+// CheckGrant checks a grant of a limit, by its name in plans, to a subject with a plan, "" for the default plan. The warning says why it has no effect now; "" if it has. The error means that there can be no such grants.
+type CheckGrant func(subject, limit, plan string) (warning string, err error)
+
 // Off answers the requests of a service without records.
 func Off(w http.ResponseWriter, _ *http.Request) {
 	jsonbody.NoSuch("this service has no records", "start it with --records FILE").Write(w)
@@ -60,7 +67,7 @@ func New(f *records.File, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &api{file: f, log: o.Log, override: o.Override, plan: o.Plan, periodEnd: o.PeriodEnd, supportFor: o.SupportFor}
+	return &api{file: f, log: o.Log, override: o.Override, grant: o.Grant, plan: o.Plan, periodEnd: o.PeriodEnd, supportFor: o.SupportFor}
 }
 
 // collection is a kind of records on its path.
@@ -76,6 +83,7 @@ var collections = map[string]collection{
 	"bans":      {records.Bans, "/v1/bans", access.Support},
 	"keys":      {records.APIKeys, "/v1/keys", access.Write},
 	"plans":     {records.Plans, "/v1/plans", access.Write},
+	"grants":    {records.Grants, "/v1/grants", access.Write},
 }
 
 // ServeHTTP handles a request. It splits the path as it was sent and then decodes the escapes, so
@@ -197,13 +205,16 @@ var verbs = map[records.Kind][]string{
 	records.APIKeys:  {"replace", "revoke"},
 }
 
+// lastOf is what follows the subject in the path of a record; "" for nothing.
+var lastOf = map[records.Kind]string{records.Overrides: "RULE", records.Grants: "ID"}
+
 // nameOf returns the name of a record from its path.
 func (a *api) nameOf(c collection, escaped string) (string, *jsonbody.Fault) {
-	rule, hasRule := "", false
-	if c.kind == records.Overrides {
+	rule, hasRule := "", false // or the ID of a grant
+	if last := lastOf[c.kind]; last != "" {
 		escaped, rule, hasRule = strings.Cut(escaped, "/")
 		if !hasRule {
-			return "", jsonbody.NoSuch("no override has this path", "write "+c.path+"/SUBJECT/RULE, with %2F for a slash in the subject")
+			return "", jsonbody.NoSuch("no "+string(c.kind)+" has this path", "write "+c.path+"/SUBJECT/"+last+", with %2F for a slash in the subject")
 		}
 	}
 	name, err := url.PathUnescape(escaped)
@@ -212,6 +223,8 @@ func (a *api) nameOf(c collection, escaped string) (string, *jsonbody.Fault) {
 		return "", unknown()
 	}
 	switch {
+	case c.kind == records.Grants:
+		return records.Grant{Subject: name, Name: rule}.ID().Name, nil
 	case hasRule:
 		return records.Override{Target: name, Rule: rule}.ID().Name, nil
 	case c.kind == records.APIKeys:

@@ -359,7 +359,7 @@ func TestAudit(t *testing.T) {
 	expect(t, "erase", as("write", "POST", "/v1/subjects/user=2/erase", ""), 200, `{"revision":4,"records":1,"entries":2}`)
 	expect(t, "erase again", as("write", "POST", "/v1/subjects/user=2/erase", ""), 404, `{"error":{"code":"not_found","message":"nothing is kept of user=2; ...`)
 	expect(t, "verify after", as("read", "GET", "/v1/audit/verify", ""), 200, `{"whole":true,"first":1,...`)
-	expect(t, "status", as("read", "GET", "/v1/records", ""), 200, `{"revision":4,"age_ms":0,"writable":true,"error":"","kinds":{"ban":0,"key":0,"override":0,"plan":0,"rule":0,"subject":0},"head":{"number":...`)
+	expect(t, "status", as("read", "GET", "/v1/records", ""), 200, `{"revision":4,"age_ms":0,"writable":true,"error":"","kinds":{"ban":0,"grant":0,"key":0,"override":0,"plan":0,"rule":0,"subject":0},"head":{"number":...`)
 }
 
 func TestTransfer(t *testing.T) {
@@ -377,9 +377,9 @@ func TestTransfer(t *testing.T) {
 	expect(t, "stale", send("", lines, text, `If-Match: "1"`), 412, `{"error":{"code":"precondition_failed",...`)
 	expect(t, "type", send("", "text/plain", text), 415, `{"error":{"code":"unsupported_media_type",...`)
 	expect(t, "mode", send("?mode=add", lines, text), 400, `{"error":{"code":"bad_request","message":"mode: ...`)
-	expect(t, "kind", send("?kind=rules", lines, text), 400, `{"error":{"code":"bad_request","message":"kind: \"rules\" is no kind of records; write subject, override, ban, key, rule or plan, or leave it out for all...`)
+	expect(t, "kind", send("?kind=rules", lines, text), 400, `{"error":{"code":"bad_request","message":"kind: \"rules\" is no kind of records; write subject, override, ban, key, rule, plan or grant, or leave it out for all...`)
 	expect(t, "no rules here", send("?kind=rule", lines, text), 400, `{"error":{"code":"bad_request","message":"kind: the rules per API of this service are not among its records; see /v1/rules...`)
-	expect(t, "a rule", send("", lines, `{"record":"rule","id":"a","url":"/a","time":"day","requests":1}`+"\n"), 400, `{"error":{"code":"bad_request","message":"line 1: a rule in an import of subject, override, ban, key, plan; leave it out: this service has its rules per API from --catalog...`)
+	expect(t, "a rule", send("", lines, `{"record":"rule","id":"a","url":"/a","time":"day","requests":1}`+"\n"), 400, `{"error":{"code":"bad_request","message":"line 1: a rule in an import of subject, override, ban, key, plan, grant; leave it out: this service has its rules per API from --catalog...`)
 	expect(t, "other kind", send("?kind=key", lines, text), 400, `{"error":{"code":"bad_request","message":"line 1: a ban in an import of key; ...`)
 	expect(t, "flag", send("?dry_run=yes", lines, text), 400, `{"error":{"code":"bad_request","message":"dry_run: ...`)
 	expect(t, "idempotency", send("", lines, text, "Idempotency-Key: 7"), 400, `{"error":{"code":"bad_request","message":"Idempotency-Key: ...`)

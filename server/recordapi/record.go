@@ -69,6 +69,7 @@ var filters = map[records.Kind][]string{
 	records.Bans:      nil,
 	records.APIKeys:   {"subject"},
 	records.Plans:     nil,
+	records.Grants:    {"subject"},
 }
 
 func (a *api) list(w http.ResponseWriter, r *http.Request, c collection) {
@@ -173,11 +174,11 @@ func read(r *http.Request, kind records.Kind) (b body, f *jsonbody.Fault) {
 		names = append(names, "from")
 	}
 	b.raw, f = readObject(r, names, func(s *jsonbody.Scanner, name string) (f *jsonbody.Fault) {
-		switch name {
-		case "force":
+		switch {
+		case name == "force":
 			b.force, f = s.Truth()
 			return f
-		case "from":
+		case name == "from" && kind == records.Subjects:
 			text, f := s.Text()
 			b.from = strings.Clone(string(text))
 			return f
@@ -210,8 +211,12 @@ func readObject(r *http.Request, names []string, each func(s *jsonbody.Scanner, 
 
 // identify fills the fields that name a record from the path, unless the body has them.
 func (b *body) identify(kind records.Kind, name string) {
-	if kind == records.Plans && b.Plan == "" {
-		b.Plan = name
+	switch kind {
+	case records.Plans:
+		b.Plan = cmp.Or(b.Plan, name)
+	case records.Grants:
+		subject, id := transfer.CutOverride(name)
+		b.Subject, b.ID = cmp.Or(b.Subject, subject), cmp.Or(b.ID, id)
 	}
 	if name == "" || b.Subject != "" || b.Pattern != "" || b.Address != "" || b.Network != "" {
 		return
@@ -244,6 +249,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, c collection, name str
 	var put records.Record
 	if f == nil {
 		b.identify(c.kind, name)
+		b.nameGrant(r, c.kind)
 		put, f = b.Read(c.kind, time.Now())
 	}
 	if f == nil && name != "" && put.ID().Name != name {
@@ -268,7 +274,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, c collection, name str
 		put, f = a.putLater(put, before, b.from, time.Now())
 	}
 	if f == nil {
-		warning, f = a.checkOverride(put)
+		warning, f = a.checkRules(put, time.Now())
 	}
 	if f != nil {
 		f.Write(w)
@@ -280,15 +286,23 @@ func (a *api) put(w http.ResponseWriter, r *http.Request, c collection, name str
 	}
 }
 
-// checkOverride refuses an override whose rule cannot have its numbers. It returns a warning where no
-// rule has the name: the rule may be on other nodes only, or may come later. So it does for a subject whose
-// plan is unknown.
-func (a *api) checkOverride(put records.Record) (warning string, f *jsonbody.Fault) {
-	if s, is := put.(records.Subject); is {
-		return a.warnOfPlan(&s), nil
+// checkRules refuses an override whose rule cannot have its numbers, and a grant of a limit that can have none.
+// It returns a warning where no rule has the name: the rule may be on other nodes only, or may come later. So
+// it does for a subject whose plan is unknown.
+func (a *api) checkRules(put records.Record, now time.Time) (warning string, f *jsonbody.Fault) {
+	switch put := put.(type) {
+	case records.Subject:
+		return a.warnOfPlan(&put), nil
+	case records.Override:
+		return a.checkOverride(&put)
+	case records.Grant:
+		return a.checkGrant(&put, now)
 	}
-	o, is := put.(records.Override)
-	if !is || a.override == nil {
+	return "", nil
+}
+
+func (a *api) checkOverride(o *records.Override) (warning string, f *jsonbody.Fault) {
+	if a.override == nil {
 		return "", nil
 	}
 	known, err := a.override(o.Rule, rule.Numbers{Requests: o.Requests, Per: o.Per, Burst: o.Burst, Unlimited: o.Unlimited})

@@ -140,9 +140,9 @@ func (a *api) kindsOf(query url.Values) ([]records.Kind, *jsonbody.Fault) {
 	return nil, jsonbody.Bad("kind", text.Quote(string(kind))+" is no kind of records", "write "+transfer.KindNames+", or leave it out for all")
 }
 
-// warn returns a warning about an override of an import.
-func (a *api) warn(o *records.Override) string {
-	warning, f := a.checkOverride(*o)
+// warn returns a warning about an override or a grant of an import.
+func (a *api) warn(r records.Record) string {
+	warning, f := a.checkRules(r, time.Now())
 	if f != nil {
 		return f.Where()
 	}
