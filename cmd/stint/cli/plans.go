@@ -166,13 +166,5 @@ func runPlanGive(ctx context.Context, s Streams, args []string) error {
 	if text, err = c.change(ctx, http.MethodPut, path, body, o.why); err != nil {
 		return err
 	}
-	var r struct {
-		view.Record
-		Warning string
-	}
-	err = c.show(s.Out, text, &r, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", r.Subject, r.PlanWords()) })
-	if r.Warning != "" {
-		fmt.Fprintln(s.Err, "warning: "+r.Warning)
-	}
-	return err
+	return c.showPut(s, text, func(w io.Writer, r *view.Record) { fmt.Fprintf(w, "%s: %s\n", r.Subject, r.PlanWords()) })
 }

@@ -48,7 +48,7 @@ func recordCommands() []Command {
 			Name: "overrides", Args: "[flags]", Summary: "list the overrides", Run: runOverrides, Flags: flagsOf(new(listOptions).overrideFlags),
 			Text: "Lists the overrides, in the order of their subjects and patterns.\n\n  stint overrides --rule api/user\n" + adminTextFor(access.Read),
 		},
-		keysCommand(), plansCommand(), auditCommand(), recordsCommand(), webhooksCommand(),
+		keysCommand(), plansCommand(), grantsCommand(), auditCommand(), recordsCommand(), webhooksCommand(),
 	}
 }
 
@@ -103,6 +103,19 @@ func (c *adminCall) change(ctx context.Context, method, path string, body any, w
 		err = refused(status, text)
 	}
 	return text, err
+}
+
+// showPut prints a record that was written, with the warning of the service.
+func (c *adminCall) showPut(s Streams, text []byte, as func(w io.Writer, r *view.Record)) error {
+	var r struct {
+		view.Record
+		Warning string
+	}
+	err := c.show(s.Out, text, &r, func(w io.Writer) { as(w, &r.Record) })
+	if r.Warning != "" {
+		fmt.Fprintln(s.Err, "warning: "+r.Warning)
+	}
+	return err
 }
 
 // done prints the result of a change without an answer.
@@ -280,17 +293,9 @@ func runOverride(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var r struct {
-		view.Record
-		Warning string
-	}
-	err = c.show(s.Out, text, &r, func(w io.Writer) {
+	return c.showPut(s, text, func(w io.Writer, r *view.Record) {
 		fmt.Fprintf(w, "override: %s of %s: %s, %s\n", r.Who(), r.Rule, r.Numbers(), r.Lasts())
 	})
-	if r.Warning != "" {
-		fmt.Fprintln(s.Err, "warning: "+r.Warning)
-	}
-	return err
 }
 
 func runOverrides(ctx context.Context, s Streams, args []string) error {

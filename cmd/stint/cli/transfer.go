@@ -59,7 +59,7 @@ func (o *transferOptions) exportFlags(c *adminCall, name string) *pflag.FlagSet 
 // texts returns the flags of both directions.
 func (o *transferOptions) texts(only string) []textFlag {
 	return []textFlag{
-		{&o.kind, "kind", only + " the `KIND` subject, override, ban, key or rule"},
+		{&o.kind, "kind", only + " the `KIND` subject, override, ban, key, rule, plan or grant"},
 		{&o.format, "format", "`FORMAT` csv or jsonl (default: by the end of the name, else jsonl)"},
 	}
 }

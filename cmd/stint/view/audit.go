@@ -60,7 +60,7 @@ func printEntries(w io.Writer, entries []entry) {
 	}
 	for i := range entries {
 		e := &entries[i]
-		what := e.Kind + " " + strings.ReplaceAll(e.Object, "\n", " of ")
+		what := e.Kind + " " + nameOf(e.Kind, e.Object)
 		if e.Erased {
 			what = e.Kind + " (erased)"
 		}

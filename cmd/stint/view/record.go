@@ -22,6 +22,10 @@ type Record struct {
 	Replaces        string
 	ReplacedBy      string `json:"replaced_by"`
 	Until, Why      string
+	ID, Limit       string
+	Units           uint32
+	Priority        uint8
+	From            string
 	Revision        uint64
 	Changed         string
 	Ended           bool
@@ -100,6 +104,9 @@ var (
 	}}
 	Overrides = Columns{"WHO\tRULE\tNUMBERS\tUNTIL\tWHY", func(w io.Writer, r *Record) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Who(), r.Rule, r.Numbers(), r.End(), OrDash(r.Why))
+	}}
+	Grants = Columns{"WHO\tID\tLIMIT\tUNITS\tPRIORITY\tFROM\tUNTIL\tWHY", func(w io.Writer, r *Record) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", r.Who(), r.ID, r.Limit, r.Units, r.Priority, OrDash(r.From), r.End(), OrDash(r.Why))
 	}}
 	Keys = Columns{"HASH\tLAST\tSUBJECT\tUNTIL\tREPLACED\tWHY", func(w io.Writer, r *Record) {
 		replaced := "-"

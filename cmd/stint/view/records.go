@@ -27,7 +27,7 @@ type Records struct {
 }
 
 // kinds are the kinds of records, in the order in which they are shown.
-var kinds = []string{"subject", "override", "ban", "key", "rule", "plan"}
+var kinds = []string{"subject", "override", "ban", "key", "rule", "plan", "grant"}
 
 // Print prints the state of the records.
 func (a *Records) Print(w io.Writer) {
@@ -42,6 +42,15 @@ func (a *Records) Print(w io.Writer) {
 	if !a.Writable {
 		fmt.Fprintf(w, "no changes\t%s\n", a.Error)
 	}
+}
+
+// nameOf returns the name of a record for people.
+func nameOf(kind, name string) string {
+	between := " of " // of an override
+	if kind == "grant" {
+		between = " "
+	}
+	return strings.ReplaceAll(name, "\n", between)
 }
 
 // Imported is the answer to /v1/records/import.
@@ -67,7 +76,7 @@ func (a *Imported) Print(w io.Writer) {
 		if string(next) == "null" {
 			next = nil
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Do, d.Record, strings.ReplaceAll(d.Name, "\n", " of "), OrDash(Changes(old, next)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Do, d.Record, nameOf(d.Record, d.Name), OrDash(Changes(old, next)))
 	}
 	if n := a.Added + a.Changed + a.Deleted - len(a.Differences); n > 0 {
 		fmt.Fprintf(w, "and %d more\n", n)
