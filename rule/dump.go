@@ -84,9 +84,18 @@ func (l level) dump(b *strings.Builder, indent string) {
 	}
 }
 
+// LimitText returns the limit with its rollover.
+func (r *Rule) LimitText() string {
+	text := limits.Format(r.Limit)
+	if r.Usage != nil && r.Usage.Rollover > 0 {
+		text += fmt.Sprintf(" rollover %d", r.Usage.Rollover)
+	}
+	return text
+}
+
 // Summary returns the rule in one line, for people and tests.
 func (r *Rule) Summary() string {
-	words := []string{limits.Format(r.Limit)}
+	words := []string{r.LimitText()}
 	add := func(on bool, format string, args ...any) {
 		if on {
 			words = append(words, fmt.Sprintf(format, args...))
@@ -96,7 +105,7 @@ func (r *Rule) Summary() string {
 		words[0] = fmt.Sprintf("plan limit %s %s of %s: %s", r.Plan.Limit, r.Plan.Place, r.OfPlan, words[0])
 		for _, name := range r.Plan.Plans() {
 			if other := r.Plan.Rules[name]; name != r.OfPlan {
-				add(true, "of %s: %s", name, limits.Format(other.Limit))
+				add(true, "of %s: %s", name, other.LimitText())
 			}
 			add(r.Plan.Rules[name].Zone != nil, "from the day of the subscription")
 		}
@@ -105,7 +114,7 @@ func (r *Rule) Summary() string {
 	add(r.Tally != nil, "counting denied hits")
 	add(r.Answers != nil, "charging answers %v", r.Answers)
 	add(r.Elastic != nil, "elastic from %v", r.Elastic)
-	add(r.Usage != nil, "%v", r.Usage)
+	add(r.Usage != nil && r.Usage.String() != "", "%v", r.Usage)
 	add(r.Penalty != nil, "with %s", penaltyText(r.Penalty))
 	if r.Candidate != nil {
 		add(true, "trying %s", limits.Format(r.Candidate.Limit))

@@ -18,13 +18,16 @@ const (
 	MaxNotify = 16
 )
 
-// Usage is what the store keeps of the use of a rule's keys: the words `usage` and `notify`.
+// Usage is what the store keeps of the use of a rule's keys: the words `usage`, `notify` and `rollover`.
 type Usage struct {
 	Periods int     // before the current one
 	Notify  []uint8 // percentages of the limit, ascending
+
+	// Rollover is how many unused units of a period may be used in the next one at most; 0: none.
+	Rollover uint32
 }
 
-// String returns the words of a rule file.
+// String returns usage and notify in the words of a rule file.
 func (u *Usage) String() string {
 	var words []string
 	if u.Periods > 0 {

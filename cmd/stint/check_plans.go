@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"stint/cmd/stint/cli"
-	"stint/internal/limits"
 	"stint/internal/text"
 	"stint/rule"
 	"stint/rule/audit"
@@ -153,7 +152,7 @@ func planLimits(t *rule.Table) map[planLimit]planNumbers {
 			continue
 		}
 		for name, v := range r.Plan.Rules {
-			written := limits.Format(v.Limit)
+			written := v.LimitText()
 			if v.Zone != nil {
 				written += " from the day of the subscription"
 			}

@@ -23,6 +23,17 @@ func ReadPeriods(v strictyaml.Value, most int) int {
 	return n
 }
 
+// ReadRollover reads `rollover`: how many unused units of a period may be used in the next one at most. It returns
+// 0 after a fault, as outside of a plan.
+func ReadRollover(v strictyaml.Value, inPlan bool) uint32 {
+	n := v.Count32("no units roll over", "write how many units at most, such as rollover: 1000, or leave it out")
+	if n > 0 && !inPlan {
+		v.Fail("rollover outside of a plan", "put the limit into a plan, and write plan: with its name here")
+		return 0
+	}
+	return n
+}
+
 // ReadNotify reads `notify`: percentages of the limit, at most most of them, which it returns in order. ok is
 // false after a fault.
 func ReadNotify(v strictyaml.Value, most int) (percents []uint8, ok bool) {

@@ -149,6 +149,7 @@ func (l *limit) words() strictyaml.Words {
 		"penalty":           l.readPenalty,
 		"usage":             l.readUsage,
 		"notify":            l.readNotify,
+		"rollover":          l.readRollover,
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*rule.Whole) },
 		"shard_by":          l.readShardBy,
 		"candidate":         func(v strictyaml.Value) { l.candidate = &v },

@@ -101,6 +101,7 @@ var wordsOf = map[string][]stint.Algorithm{
 	"count_denied": {stint.SlidingLog},
 	"usage":        {stint.FixedWindow},
 	"notify":       {stint.FixedWindow},
+	"rollover":     {stint.FixedWindow},
 	"elastic":      {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},
 	"soft":         {stint.FixedWindow, stint.TokenBucket, stint.SlidingLog, stint.SlidingWindow},
 }

@@ -28,16 +28,25 @@ func (l *limit) readNotify(v strictyaml.Value) {
 	l.wrong = l.wrong || !ok
 }
 
-// checkUsage refuses usage and notify where the store does not decide each take by a limit of its own.
+func (l *limit) readRollover(v strictyaml.Value) {
+	l.readsUsage().Rollover = plan.ReadRollover(v, l.inPlan)
+	l.wrong = l.wrong || l.usage.Rollover == 0
+}
+
+// checkUsage refuses usage, notify and rollover where the store does not decide each take by a limit of its own.
 func (l *limit) checkUsage() {
 	if l.usage == nil {
 		return
 	}
-	v, ok := l.said["usage"]
-	if !ok {
-		v = l.said["notify"]
+	v, over := l.said["rollover"]
+	for _, word := range []string{"usage", "notify"} {
+		if said, ok := l.said[word]; ok && !over {
+			v = said
+		}
 	}
 	switch {
+	case over && (l.soft > 0 || l.spec.FromFirst || l.spec.Overdraw):
+		l.fail(v, "rollover beside soft, overdraw or align: first", "what is left of a period must follow from the calendar and the limit alone; leave one of the two out")
 	case l.coordination != rule.Strict:
 		l.fail(v, fmt.Sprintf("%s beside coordination: %v", v.Word(), l.coordination), "nodes that decide themselves tell the store later, so no count would be exact; write coordination: strict, or leave it out")
 	case l.elastic != nil:
