@@ -44,9 +44,12 @@ func (f *File) readGrants(tx *bolt.Tx, subject string) (all []index.Grant, err e
 	return all, err
 }
 
-// checkGrants refuses a new grant of a subject that has the most already.
+// checkGrants refuses a grant that changes its limit, and a new one of a subject that has the most already.
 func (f *File) checkGrants(tx *bolt.Tx, g *Grant, now time.Time) error {
 	all, err := f.readGrants(tx, g.Subject)
+	if i := slices.IndexFunc(all, func(o index.Grant) bool { return o.Name == g.Name && o.Limit != g.Limit }); i >= 0 {
+		return g.ID().fault("limit", "the grant is one of "+all[i].Limit, "give the other limit a grant with another id")
+	}
 	all = slices.DeleteFunc(all, func(o index.Grant) bool { return !o.Lasts(now) || o.Name == g.Name })
 	if err == nil && len(all) >= index.MaxGrants {
 		return g.ID().fault("id", fmt.Sprintf("the subject has %d grants already", index.MaxGrants), "change or delete one of them")

@@ -80,6 +80,11 @@ func TestBadGrants(t *testing.T) {
 	if len(contentOf(t, f)) > 0 {
 		t.Error("a grant that was refused is there")
 	}
+	put(t, f, grantOf("order-7", 0))
+	bad = grantOf("order-7", 0)
+	bad.Limit = "export"
+	_, err = f.Apply(t.Context(), Change{Edits: []Edit{{Put: bad}}}, start)
+	wantFault(t, err, "grant user=42 order-7: limit", "the grant is one of api", "another id", nil)
 }
 
 // A subject has a bounded number of grants. Those that have ended do not count, and each of them can be changed.
