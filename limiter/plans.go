@@ -43,6 +43,24 @@ func (v *Verdict) planOf(descriptor int) (plan string, subscribed time.Time) {
 	return "", subscribed
 }
 
+// grantsOf returns the grants of a descriptor's last entry for a rule that takes its limit from plans. They are
+// valid until the next decision into v.
+func (v *Verdict) grantsOf(r *rule.Rule, descriptor int) []Grant {
+	if r.Plan == nil {
+		return nil
+	}
+	from := len(v.grants)
+	for _, s := range v.known {
+		if s.descriptor == descriptor && s.last {
+			v.grants = s.AppendGrants(v.grants, r.Plan.Limit, v.at)
+		}
+	}
+	if len(v.grants) == from || !r.MayGrant() {
+		return nil
+	}
+	return v.grants[from:len(v.grants):len(v.grants)]
+}
+
 // namePlan returns the name of the client's plan for a rule that takes its limit from plans, else "".
 func (v *Verdict) namePlan(r *rule.Rule, descriptor int) string {
 	if r.Plan == nil {

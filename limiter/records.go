@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/rule"
 )
 
@@ -44,7 +45,14 @@ type Known interface {
 
 	// Override returns the override of a rule that is in force at a time.
 	Override(rule string, now time.Time) (Override, bool)
+
+	// AppendGrants appends the grants of a limit, by its name in plans, that have not ended at a time, in the
+	// order in which they are used.
+	AppendGrants(to []Grant, limit string, now time.Time) []Grant
 }
+
+// Grant is units that a subject has beside a limit of its plan.
+type Grant = transaction.Grant
 
 // Override are the numbers of a rule for one subject, or for those that match a pattern.
 type Override struct {
@@ -223,6 +231,6 @@ func (l *Limiter) DenyBanned(req *Request, v *Verdict) bool {
 func UsageTake(r *rule.Rule, entries []rule.Entry, secret *rule.KeySecret) stint.Take {
 	key := r.AppendKeyed([]byte{ruleSpace}, entries, secret)
 	how := &stint.Handling{Terms: r.Terms, Place: stint.Key(r.AppendPlace(nil, entries))}
-	r.Meter(how, entries, secret, "")
+	r.Meter(how, entries, secret, "", nil)
 	return stint.Take{Key: stint.Key(key), Limit: r.Stored, Handling: how}
 }

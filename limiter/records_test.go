@@ -35,6 +35,17 @@ type fakeKnown struct {
 	plan       string
 	planUntil  time.Time
 	subscribed time.Time
+
+	grants map[string][]Grant // by limit
+}
+
+func (k fakeKnown) AppendGrants(to []Grant, limit string, now time.Time) []Grant {
+	for _, g := range k.grants[limit] {
+		if stint.At(now) < g.Until {
+			to = append(to, g)
+		}
+	}
+	return to
 }
 
 func (f *fake) Mentions(key string) bool { return !strings.HasPrefix(key, "plain") }

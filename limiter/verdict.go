@@ -90,8 +90,9 @@ type Verdict struct {
 
 	trace Trace // of this decision; nil: it is not traced
 
-	known []subject // subjects of the request of which something is known
-	at    time.Time // the time by which these are in force; zero: not read yet
+	known  []subject // subjects of the request of which something is known
+	grants []Grant   // of these, for the takes of the call
+	at     time.Time // the time by which these are in force; zero: not read yet
 }
 
 // end has the ends in v.keys of a take's key and of the place behind it, and the handling of the
@@ -149,7 +150,7 @@ var unmatched = stint.Decision{Allowed: true, Limit: stint.NoLimit, Remaining: s
 func (v *Verdict) reset(req *Request) {
 	v.Domain, v.RequestID, v.asked = req.Domain, req.ID, req.Descriptors
 	v.Decision, v.Rule, v.Listed = unmatched, nil, nil
-	v.known = v.known[:0]
+	v.known, v.grants = v.known[:0], v.grants[:0]
 	v.turn++
 	if v.Ban != "" {
 		v.Ban = ""
@@ -355,8 +356,12 @@ func (v *Verdict) takeRule(i int, t stint.Take, entries []rule.Entry, load func(
 	v.keys = append(v.keys, ruleSpace)
 	v.keys = r.AppendKeyed(v.keys, entries, v.secret)
 	how.Terms, how.Live = r.Terms, r.Answers != nil || r.Elastic != nil
-	if r.Usage != nil && (t.Cost > 0 || !t.Op.Asks()) {
-		r.Meter(&how, entries, v.secret, v.namePlan(r, v.Asked[i].Descriptor))
+	var grants []Grant
+	if len(v.known) > 0 {
+		grants = v.grantsOf(r, v.Asked[i].Descriptor)
+	}
+	if len(grants) > 0 || r.Usage != nil && (t.Cost > 0 || !t.Op.Asks() || r.Usage.Rollover > 0) {
+		r.Meter(&how, entries, v.secret, v.namePlan(r, v.Asked[i].Descriptor), grants)
 	}
 	if r.Elastic == nil {
 		v.takeAt(i, t, how, entries)

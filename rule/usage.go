@@ -52,14 +52,18 @@ func (t *Table) Metered() []*Rule {
 	return slices.DeleteFunc(t.All(), func(r *Rule) bool { return r.Usage == nil })
 }
 
-// Meter names the key of a take in the history of its use, if the rule keeps any: the subject is the
-// rule's last entry, with its plan, "" for none. A limit of a plan has its name there. Thresholds are
-// percentages of the limit that people see. entries match the rule.
-func (r *Rule) Meter(how *stint.Handling, entries []Entry, secret *KeySecret, plan string) {
-	if r.Usage == nil || len(r.Path) == 0 {
+// Meter names the key of a take in the history of its use, for a rule that keeps any or a subject with grants:
+// the subject is the rule's last entry, with its plan, "" for none. A limit of a plan has its name there.
+// Thresholds are percentages of the limit that people see. entries match the rule. grants are those of the subject
+// and the limit, as they are used.
+func (r *Rule) Meter(how *stint.Handling, entries []Entry, secret *KeySecret, plan string, grants []transaction.Grant) {
+	if r.Usage == nil && len(grants) == 0 || len(r.Path) == 0 {
 		return
 	}
 	m := create(&how.Meter)
+	if m.Grants = grants; r.Usage != nil {
+		m.Rollover = int64(r.Usage.Rollover)
+	}
 	m.Subject, m.Plan, m.Of = r.Subject(entries, secret), plan, r.Limit.Capacity()
 	if r.Plan != nil {
 		m.Limit = r.Plan.Limit

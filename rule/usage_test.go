@@ -60,8 +60,8 @@ descriptors:
 		t.Errorf("a long value: %q", got)
 	}
 	var how stint.Handling
-	rules[0].Meter(&how, []rule.Entry{{Key: "user", Value: "42"}}, nil, "pro")
-	if m := how.Meter; m == nil || m.Subject != "user=42" || m.Plan != "pro" || m.Limit != "" || m.Of != 1 {
+	rules[0].Meter(&how, []rule.Entry{{Key: "user", Value: "42"}}, nil, "pro", nil)
+	if m := how.Meter; m == nil || m.Subject != "user=42" || m.Plan != "pro" || m.Limit != "" || m.Of != 1 || m.Grants != nil {
 		t.Errorf("%+v", m)
 	}
 }

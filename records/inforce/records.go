@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"stint"
 	"stint/limiter"
 	"stint/records"
 	"stint/records/apikey"
@@ -145,6 +146,16 @@ func (k *known) Plan(now time.Time) (name string, subscribed time.Time) {
 		return "", subscribed
 	}
 	return k.Subject.PlanAt(now), k.Subject.Subscribed
+}
+
+// AppendGrants implements limiter.Known.
+func (k *known) AppendGrants(to []limiter.Grant, limit string, now time.Time) []limiter.Grant {
+	for i := range k.Grants {
+		if g := &k.Grants[i]; g.Limit == limit && g.Lasts(now) {
+			to = append(to, limiter.Grant{ID: g.Name, Units: int64(g.Units), Priority: g.Priority, From: max(0, stint.At(g.From)), Until: min(stint.At(g.Until), stint.MaxInstant)})
+		}
+	}
+	return to
 }
 
 // Override implements limiter.Known.
