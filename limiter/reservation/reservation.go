@@ -69,7 +69,7 @@ func (r *Reservations) Issue(v *limiter.Verdict) string {
 	n := note{id: string(id), made: r.now(), domain: v.Domain}
 	v.EachReserved(func(one *rule.Rule, t *stint.Take, d *stint.Decision) {
 		if !d.Degraded {
-			n.takes = append(n.takes, reserved{t.Terms().Rule, one.OfPlan, t.Key, t.Place(), t.Charged(d), d.At, d.ResetAfter, d.Own, t.Handling.Meter})
+			n.takes = append(n.takes, reserved{t.Terms().Rule, one.OfPlan, t.Key, t.Place(), t.Charged(d), d.At, d.ResetAfter, d.Own, d.Spent, t.Handling.Meter})
 		}
 	})
 	return r.seal(&n)
@@ -191,7 +191,7 @@ func (s *settlement) effects(status int) (together, apart []stint.Take) {
 		}
 		t := &s.takes[i]
 		take := stint.Take{
-			Key: t.key, Limit: one.Stored, Cost: t.cost, Op: stint.Refund, Undo: &stint.Decision{Allowed: true, At: t.at, ResetAfter: t.reset, Own: t.own},
+			Key: t.key, Limit: one.Stored, Cost: t.cost, Op: stint.Refund, Undo: &stint.Decision{Allowed: true, At: t.at, ResetAfter: t.reset, Own: t.own, Spent: t.spent},
 			Handling: &stint.Handling{Terms: one.Terms, Place: t.place, Meter: t.meter, Live: true},
 		}
 		if one.Answers.Charges(status) {
@@ -207,6 +207,7 @@ func (s *settlement) effects(status int) (together, apart []stint.Take) {
 		id := string(t.key) + "\x00" + one.Stored.Algorithm().String()
 		if at, again := done[id]; again {
 			(*to)[at].Cost += t.cost
+			(*to)[at].Undo.Spent += t.spent
 			continue
 		}
 		done[id] = len(*to)

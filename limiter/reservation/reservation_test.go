@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -356,4 +357,64 @@ func TestDecodersAreFrugal(t *testing.T) {
 	testkit.Frugal(t, seeds, func(input []byte) {
 		_, _ = n.Settle(context.Background(), string(input), 200) // only the memory counts
 	})
+}
+
+// granting are records in which everybody has a grant of a limit.
+type granting []limiter.Grant
+
+func (granting) Mentions(string) bool                              { return true }
+func (g granting) Lookup(string, string) limiter.Known             { return g }
+func (granting) BannedNetwork(netip.Prefix) (t time.Time, is bool) { return t, false }
+func (granting) Misfit(*rule.Rule, error)                          {}
+func (granting) Ban() (t time.Time, is bool)                       { return t, false }
+func (granting) Plan(time.Time) (name string, t time.Time)         { return "", t }
+func (granting) Override(string, time.Time) (o limiter.Override, is bool) {
+	return o, false
+}
+func (g granting) AppendGrants(to []limiter.Grant, _ string, _ time.Time) []limiter.Grant {
+	return append(to, g...)
+}
+
+// What a reservation gives back returns to the grant that it was charged to, also where a request took from one key
+// twice.
+func TestGrantsOfReservations(t *testing.T) {
+	g := granting{{ID: "first", Units: 3, Until: stint.At(time.Now().Add(time.Hour))}, {ID: "last", Units: 4, Priority: 200, Until: stint.At(time.Now().Add(time.Hour))}}
+	counts := memory.New(memory.Options{})
+	rules := table(t, `
+domain: api
+plans: {free: {api: {requests: 2, per: 1h}}}
+default_plan: free
+descriptors: [{key: user, rate_limit: {plan: api, count: responses, statuses: [401]}}]
+`)
+	l := limiter.New(counts, rules, limiter.Options{Records: g})
+	without := limiter.New(counts, rules, limiter.Options{})
+	r := reservation.New(l, rule.NewKeySecret(secret), nil)
+	left := func() [2]int64 {
+		t.Helper()
+		var of [2]int64
+		for i, l := range []*limiter.Limiter{l, without} {
+			var v limiter.Verdict
+			testkit.Must(t, l.Decide(t.Context(), &limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{Entries: []rule.Entry{{Key: "user", Value: "a"}}}}}, &v))
+			of[i] = v.Remaining
+		}
+		return of
+	}
+	one := limiter.Descriptor{Entries: []rule.Entry{{Key: "user", Value: "a"}}, Cost: 3}
+	for status, want := range map[int][2]int64{401: {3, 0}, 200: {9, 2}} {
+		for _, all := range [][]limiter.Descriptor{{one, one}, {{Entries: one.Entries, Cost: 6}}} {
+			var v limiter.Verdict
+			testkit.Must(t, l.Decide(t.Context(), &limiter.Request{Domain: "api", Answers: true, Descriptors: all}, &v))
+			text := r.Issue(&v)
+			if got := left(); !v.Allowed || got != [2]int64{3, 0} {
+				t.Fatalf("reserved: %v remain, %+v", got, v.Decision)
+			}
+			if _, err := r.Settle(t.Context(), text, status); err != nil || left() != want {
+				t.Fatalf("status %d: %v remain, want %v, %v", status, left(), want, err)
+			}
+			testkit.Must(t, l.Undo(t.Context(), &v)) // for the next round
+			if got := left(); got != [2]int64{9, 2} {
+				t.Fatalf("undone: %v remain", got)
+			}
+		}
+	}
 }

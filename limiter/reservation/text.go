@@ -5,14 +5,18 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"stint"
 	"stint/internal/transaction"
 )
 
-// version is the first byte of a reservation, for nodes of other releases.
-const version = 3
+// The first byte of a reservation says its version, for nodes of other releases.
+const (
+	version = 3
+	granted = 4 // some take was charged to grants or a rollover: each has what it spent
+)
 
 // The lengths of the parts of a reservation, in bytes.
 const (
@@ -41,6 +45,8 @@ type reserved struct {
 	reset time.Duration
 	own   bool
 
+	spent string // see stint.Decision
+
 	// The names of the key in its history; nil: it has none.
 	meter *transaction.Meter
 }
@@ -48,6 +54,10 @@ type reserved struct {
 // seal returns the text of a reservation.
 func (r *Reservations) seal(n *note) string {
 	data := append([]byte{version}, n.id...)
+	spends := slices.ContainsFunc(n.takes, func(t reserved) bool { return t.spent != "" })
+	if spends {
+		data[0] = granted
+	}
 	data = binary.AppendVarint(data, n.made.UnixMilli())
 	data = appendText(data, n.domain)
 	data = binary.AppendUvarint(data, uint64(len(n.takes)))
@@ -60,6 +70,9 @@ func (r *Reservations) seal(n *note) string {
 		data = appendBool(appendBool(data, t.own), t.meter != nil)
 		if m := t.meter; m != nil {
 			data = binary.AppendVarint(appendText(appendText(appendText(data, m.Subject), m.Plan), m.Limit), m.Of)
+		}
+		if spends {
+			data = appendText(data, t.spent)
 		}
 	}
 	return base64.RawURLEncoding.EncodeToString(r.sign(data, data))
@@ -90,7 +103,7 @@ func (r *Reservations) open(text string) (*note, bool) {
 		return nil, false
 	}
 	data, sign := data[:len(data)-signLen], data[len(data)-signLen:]
-	if !hmac.Equal(sign, r.sign(nil, data)) || data[0] != version {
+	if !hmac.Equal(sign, r.sign(nil, data)) || data[0] != version && data[0] != granted {
 		return nil, false
 	}
 	// What follows is as seal wrote it.
@@ -104,6 +117,9 @@ func (r *Reservations) open(text string) (*note, bool) {
 		}
 		if from.unsigned() == 1 {
 			n.takes[i].meter = &transaction.Meter{Subject: from.text(), Plan: from.text(), Limit: from.text(), Of: from.signed()}
+		}
+		if data[0] == granted {
+			n.takes[i].spent = from.text()
 		}
 	}
 	return n, true
