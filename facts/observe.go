@@ -21,38 +21,17 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	}
 	// Verdicts are reused by the goroutines of one processor, so that different processors mostly
 	// use different shards.
-	shard := uint64(uintptr(unsafe.Pointer(v))) * golden >> f.shift
+	shard := f.shardOf(unsafe.Pointer(v))
 	b := f.board.Load()
 	for i := range v.Asked {
 		a := &v.Asked[i]
 		if a.Rule == nil {
 			continue
 		}
-		var r *ruleFacts
-		if at := uint(a.Rule.Index); at < uint(len(b.rules)) && b.rules[at] == a.Rule {
-			r = b.byIndex[at]
-		} else if r = b.of(a.Rule); r == nil {
-			continue
-		}
-		if a.Cost == 0 {
-			r.cells[shard].looks.Add(1)
-			continue
-		}
-		t := v.Take(i)
-		if f.counted == nil {
-			r.cells[shard].count(a, t)
-		}
-		if t == nil || !t.Op.Asks() {
-			continue
-		}
-		hash := f.seed.Sum(0, string(t.Key))
-		if seen := r.seen.Load(); seen == nil || !seen.Counted(hash) {
-			r.distinct().Add(hash)
-		}
-		// Verdicts are reused, or else time goes on: dice is another number each time, and spreads evenly.
-		dice := (v.Turn() + hash + uint64(a.At)) * golden
-		if r.sample.Counted(a.Allowed, dice) || r.sample.Detailed(hash, dice) {
-			f.noteKey(r, shard, v, i, hash, dice)
+		if r := b.of(a.Rule); r != nil {
+			if hash, dice, noted := f.count(r, shard, &a.Decision, a.Cost, v.Take(i), v.Turn()); noted {
+				f.noteKey(r, shard, v, i, hash, dice)
+			}
 		}
 	}
 	if len(v.Candidates) > 0 {
@@ -63,11 +42,48 @@ func (f *Facts) Decided(v *limiter.Verdict, took time.Duration, err error) {
 	}
 }
 
-// DecidedBatch notes how long a batch took, in which no rule has a part; see limiter.BatchObserver.
-func (f *Facts) DecidedBatch(_ *limiter.Batch, took time.Duration, _ error) {
+// DecidedBatch counts the decisions of a batch that are by rules; see limiter.BatchObserver.
+func (f *Facts) DecidedBatch(all *limiter.Batch, took time.Duration, err error) {
 	if took >= 0 {
 		f.latency.Observe(took)
 	}
+	if err != nil || all.Rule(0) == nil {
+		return
+	}
+	shard, b := f.shardOf(unsafe.Pointer(all)), f.board.Load()
+	for i := range all.Len() {
+		if r := b.of(all.Rule(i)); r != nil {
+			t := all.Take(i)
+			if hash, dice, noted := f.count(r, shard, all.Decision(i), t.Cost, t, all.Turn(i)); noted {
+				f.noteKey(r, shard, all.Verdict(i), 0, hash, dice)
+			}
+		}
+	}
+}
+
+// shardOf returns a shard. Verdicts and batches are reused by the goroutines of one processor, so that different
+// processors mostly use different shards.
+func (f *Facts) shardOf(used unsafe.Pointer) uint64 { return uint64(uintptr(used)) * golden >> f.shift }
+
+// count counts the decision of a limit; t is nil if the store was not asked. It reports whether the decision leaves a note.
+func (f *Facts) count(r *ruleFacts, shard uint64, d *stint.Decision, cost uint32, t *stint.Take, turn uint64) (hash, dice uint64, noted bool) {
+	if cost == 0 {
+		r.cells[shard].looks.Add(1)
+		return 0, 0, false
+	}
+	if f.counted == nil {
+		r.cells[shard].count(d, t)
+	}
+	if t == nil || !t.Op.Asks() {
+		return 0, 0, false
+	}
+	hash = f.seed.Sum(0, string(t.Key))
+	if seen := r.seen.Load(); seen == nil || !seen.Counted(hash) {
+		r.distinct().Add(hash)
+	}
+	// Verdicts are reused, or else time goes on: dice is another number each time, and spreads evenly.
+	dice = (turn + hash + uint64(d.At)) * golden
+	return hash, dice, r.sample.Counted(d.Allowed, dice) || r.sample.Detailed(hash, dice)
 }
 
 // noteKey leaves a note about the key of a decision.
@@ -77,17 +93,17 @@ func (f *Facts) noteKey(r *ruleFacts, shard uint64, v *limiter.Verdict, i int, h
 }
 
 // count adds a decision to the counters.
-func (c *cell) count(a *limiter.Asked, t *stint.Take) {
+func (c *cell) count(d *stint.Decision, t *stint.Take) {
 	if t != nil && !t.Op.Asks() {
 		return
 	}
-	if a.Degraded {
+	if d.Degraded {
 		c.degraded.Add(1)
 	}
-	if a.Over {
+	if d.Over {
 		c.over.Add(1)
 	}
-	if a.Allowed {
+	if d.Allowed {
 		c.allowed.Add(1)
 	} else {
 		c.denied.Add(1)

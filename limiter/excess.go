@@ -8,7 +8,6 @@ import (
 
 	"stint"
 	"stint/limiter/line"
-	"stint/rule"
 	"stint/rule/denial"
 )
 
@@ -91,27 +90,14 @@ func (v *Verdict) Line(i int) line.ID {
 func (v *Verdict) Place(i int, now time.Time) line.Request {
 	a := &v.Asked[i]
 	e := a.Rule.Excess
+	lot, every, sharp := a.Rule.Refill()
 	r := line.Request{ID: v.Line(i), Cost: a.Cost, Settings: line.Settings{
-		MaxWait: e.MaxWait, Places: e.Places, PerKey: e.PlacesPerKey, Rate: rateOf(a.Rule),
+		MaxWait: e.MaxWait, Places: e.Places, PerKey: e.PlacesPerKey, Rate: line.Rate{Lot: lot, Every: every, Sharp: sharp},
 	}}
 	if !v.Held {
 		r.RoomAt = now.Add(a.RetryAfter)
 	}
 	return r
-}
-
-// rateOf returns how fast a limit gets room.
-func rateOf(r *rule.Rule) line.Rate {
-	s := r.Stored.Spec()
-	switch {
-	case r.Elastic != nil || s.Requests == 0:
-		return line.Rate{} // the room of others is not known
-	case s.Algorithm == stint.TokenBucket && !s.Step:
-		every := s.Per / time.Duration(s.Requests)
-		const late, slow = 5 * time.Millisecond, 100 * time.Millisecond // what late timers take is spare, or hardly counts
-		return line.Rate{Lot: 1, Every: every, Sharp: every < slow && time.Duration(s.Burst-1)*every < late}
-	}
-	return line.Rate{Lot: s.Requests, Every: s.Per}
 }
 
 // hashed returns a hash of a key, from which nobody without the secret can guess the key.

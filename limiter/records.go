@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"stint"
@@ -110,9 +109,7 @@ func (v *Verdict) lookUp(req *Request, domain *rule.Domain, records Records) boo
 	}
 	for i := range req.Descriptors {
 		for _, e := range req.Descriptors[i].Entries {
-			if domain.HoldsAddress(e.Key) {
-				v.banNetwork(parseNetwork(e.Value), req, records)
-			}
+			v.banNetwork(domain.Network(e), req, records)
 		}
 	}
 	return v.Ban != ""
@@ -126,21 +123,6 @@ func (v *Verdict) banNetwork(network netip.Prefix, req *Request, records Records
 	if until, is := records.BannedNetwork(network); is {
 		v.ban(BannedAddress, until, req)
 	}
-}
-
-// parseNetwork returns the network in the value of an entry, or the address as one; the zero Prefix
-// for anything else.
-func parseNetwork(value string) netip.Prefix {
-	if strings.Contains(value, "/") {
-		network, _ := netip.ParsePrefix(value)
-		return network
-	}
-	addr, err := netip.ParseAddr(value)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	addr = addr.WithZone("")
-	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
 // ban denies the request until the end of a ban, if that is not over. Of several bans the last end

@@ -1,7 +1,9 @@
 package rule
 
 import (
+	"net/netip"
 	"slices"
+	"strings"
 
 	"stint/rule/action"
 )
@@ -109,6 +111,24 @@ func (t *Table) NeedsRecords() (file string, line int, ok bool) {
 // networks. For a nil domain these are the keys that the actions have by default.
 func (d *Domain) HoldsAddress(key string) bool {
 	return key == "remote_address" || key == "masked_remote_address" || d != nil && slices.Contains(d.addresses, key)
+}
+
+// Network returns the network in the value of an entry, or the address as one, if values of its key are such (see HoldsAddress);
+// the zero Prefix for any other entry or value.
+func (d *Domain) Network(e Entry) netip.Prefix {
+	if !d.HoldsAddress(e.Key) {
+		return netip.Prefix{}
+	}
+	if strings.Contains(e.Value, "/") {
+		network, _ := netip.ParsePrefix(e.Value)
+		return network
+	}
+	addr, err := netip.ParseAddr(e.Value)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr = addr.WithZone("")
+	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
 // Describe appends to dst the descriptors of a request in a phase: one for each element of

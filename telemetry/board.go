@@ -137,6 +137,51 @@ func (m *Metrics) count(b *board, a *limiter.Asked) {
 	}
 }
 
+// sums counts decisions before they are added to counters, so that these change once and not for each.
+type sums struct{ allowed, denied, near, over, degraded uint64 }
+
+// add counts a decision.
+func (s *sums) add(d *stint.Decision) {
+	switch {
+	case !d.Allowed:
+		s.denied++
+	case near(d):
+		s.near++
+		fallthrough
+	default:
+		s.allowed++
+	}
+	if d.Degraded {
+		s.degraded++
+	}
+	if d.Over {
+		s.over++
+	}
+}
+
+// countRules counts the decisions of a batch for its rules, which are plain (see [rule.Domain.Plain]).
+func (m *Metrics) countRules(b *limiter.Batch) {
+	board := m.current.Load()
+	var sum sums
+	for i := range b.Len() {
+		if b.Take(i).Cost > 0 {
+			sum.add(b.Decision(i))
+		}
+		r := b.Rule(i)
+		if i+1 < b.Len() && b.Rule(i+1) == r {
+			continue
+		}
+		if c := board.of(r); c != nil {
+			c.allowed.Add(sum.allowed)
+			c.denied.Add(sum.denied)
+			c.nearLimit.Add(sum.near)
+			c.over.Add(sum.over)
+			c.degraded.Add(sum.degraded)
+		}
+		sum = sums{}
+	}
+}
+
 // ofCatalog returns the counters for all catalog rules of a domain. If the table has a rule named
 // catalog, they are its counters.
 func (m *Metrics) ofCatalog(b *board, domain string) *counters {

@@ -96,10 +96,16 @@ func (s *EnvoyStats) Decided(v *limiter.Verdict, _ time.Duration, err error) {
 	}
 }
 
-// DecidedBatch counts the decisions of a batch, which have no domain; see limiter.BatchObserver.
-func (s *EnvoyStats) DecidedBatch(b *limiter.Batch, _ time.Duration, err error) {
-	if err == nil {
+// DecidedBatch counts the decisions of a batch, which have no domain if they have no rule; see limiter.BatchObserver.
+func (s *EnvoyStats) DecidedBatch(b *limiter.Batch, took time.Duration, err error) {
+	switch {
+	case err != nil:
+	case b.Rule(0) == nil:
 		s.miss("", uint64(b.Len()))
+	default:
+		for i := range b.Len() {
+			s.Decided(b.Verdict(i), took, nil)
+		}
 	}
 }
 

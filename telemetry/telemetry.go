@@ -260,23 +260,17 @@ func (m *Metrics) DecidedBatch(b *limiter.Batch, took time.Duration, err error) 
 		m.failed.Add(uint64(b.Len()))
 		return
 	}
-	var allowed, degraded, over uint64
+	var all sums
 	for i := range b.Len() {
-		d := b.Decision(i)
-		if d.Allowed {
-			allowed++
-		}
-		if d.Degraded {
-			degraded++
-		}
-		if d.Over {
-			over++
-		}
+		all.add(b.Decision(i))
 	}
-	m.allowed.Add(allowed)
-	m.denied.Add(uint64(b.Len()) - allowed)
-	m.degraded.Add(degraded)
-	m.over.Add(over)
+	m.allowed.Add(all.allowed)
+	m.denied.Add(all.denied)
+	m.degraded.Add(all.degraded)
+	m.over.Add(all.over)
+	if b.Rule(0) != nil {
+		m.countRules(b)
+	}
 }
 
 // Totals returns how many requests were decided, how many of them by a failure policy, and how many
