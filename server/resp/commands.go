@@ -9,6 +9,9 @@ type command struct {
 	early bool // before AUTH too
 	do    func(c *conn, args [][]byte)
 
+	// later adds the command to a batch, if that is possible; nil: it never is.
+	later func(c *conn, args [][]byte) bool
+
 	// decide is set instead of do for a command that depends on nothing of the connection, so that
 	// several can be decided at the same time.
 	decide func(d *desk, args [][]byte)
@@ -18,14 +21,11 @@ type command struct {
 // list it.
 var commands map[string]*command
 
-// throttle is the command that batches have.
-var throttle = &command{name: "cl.throttle", args: -1, decide: (*desk).throttle}
-
 func init() {
 	commands = map[string]*command{
-		"CL.THROTTLE":   throttle,
-		"STINT.CHECK":   {name: "stint.check", args: -5, decide: (*desk).check},
-		"STINT.PEEK":    {name: "stint.peek", args: -5, decide: (*desk).peek},
+		"CL.THROTTLE":   {name: "cl.throttle", args: -1, decide: (*desk).throttle, later: (*conn).later},
+		"STINT.CHECK":   {name: "stint.check", args: -5, decide: (*desk).check, later: func(c *conn, args [][]byte) bool { return c.laterCheck(args, false) }},
+		"STINT.PEEK":    {name: "stint.peek", args: -5, decide: (*desk).peek, later: func(c *conn, args [][]byte) bool { return c.laterCheck(args, true) }},
 		"STINT.MCHECK":  {name: "stint.mcheck", args: -6, decide: (*desk).checkMany},
 		"STINT.INSPECT": {name: "stint.inspect", args: -5, do: (*conn).inspect},
 		"STINT.RESET":   {name: "stint.reset", args: -5, do: (*conn).resetLimits},

@@ -252,7 +252,7 @@ func (c *conn) do(args [][]byte) {
 	if c.hasRole && c.list.changed() {
 		c.identifyAgain()
 	}
-	if cmd == throttle && c.in.known && c.later(args) {
+	if cmd != nil && cmd.later != nil && c.in.known && cmd.later(c, args) {
 		return
 	}
 	c.settle()

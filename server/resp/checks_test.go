@@ -1,0 +1,137 @@
+package resp
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"stint"
+	"stint/internal/testkit"
+	"stint/limiter"
+	"stint/rule/rulefile"
+	"stint/store/memory"
+)
+
+// checks returns n random commands, mostly STINT.CHECK of a plain limit, with others and with errors between them.
+func checks(random *rand.Rand, n int) (all [][]string) {
+	values := []string{"a", "b", "a value", strings.Repeat("long", 100), "\r\n$1\r\n", strings.Repeat("x", 12345), ""}
+	value := func() string { return values[random.IntN(len(values))] }
+	wrong := [][]string{
+		{"STINT.CHECK", "api", "1", "user"},
+		{"STINT.CHECK", "api", "2", "user", "a"},
+		{"STINT.CHECK", "", "1", "user", "a"},
+		{"STINT.CHECK", "api", "x", "user", "a"},
+		{"STINT.CHECK", "api", "1", "user", "a", "COST", "-1"},
+		{"STINT.CHECK", "api", "1", "user", "a", "more"},
+		{"STINT.MCHECK", "api", "2", "1", "user", "a"},
+	}
+	for i := range n {
+		cost := strconv.Itoa(random.IntN(3))
+		switch random.IntN(24) {
+		case 0:
+			all = append(all, wrong[random.IntN(len(wrong))])
+		case 1:
+			all = append(all, []string{"STINT.CHECK", "api", "1", []string{"watched", "free", "none"}[random.IntN(3)], value()})
+		case 2:
+			all = append(all, []string{"STINT.MCHECK", "api", "2", "1", "user", value(), "COST", cost, "2", "user", value(), "path", value()})
+		case 3:
+			all = append(all, []string{"CL.THROTTLE", value(), "5", "3", "60"})
+		case 4:
+			all = append(all, []string{"STINT.INSPECT", "api", "1", "user", value()}, []string{"STINT.RESET", "api", "1", "user", value()})
+		case 5, 6:
+			all = append(all, []string{"STINT.PEEK", "api", "1", "user", value(), "COST", cost})
+		case 7:
+			all = append(all, []string{"STINT.CHECK", "other", "1", "user", value()})
+		case 8:
+			all = append(all, []string{"HELLO", strconv.Itoa(2 + random.IntN(2))})
+		default:
+			switch i / 20 % 3 {
+			case 0:
+				all = append(all, []string{"STINT.CHECK", "api", "1", "user", value()})
+			case 1:
+				all = append(all, []string{"stint.check", "api", "1", "user", value(), "cost", cost})
+			default:
+				all = append(all, []string{"STINT.CHECK", "api", "2", "user", value(), "path", value()})
+			}
+		}
+	}
+	return all
+}
+
+// Pipelined STINT.CHECK have the answers that they have one by one, wherever the bytes are split, and so has what stands between them.
+func TestChecksAnswerAsSingleCommands(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for round := range 20 {
+		batched, _, nowBatched := start(t, Options{})
+		single, _, nowSingle := start(t, Options{})
+		one, many := dial(t, single), dial(t, batched)
+		for range 3 {
+			all := checks(random, 200)
+			var bytes strings.Builder
+			for _, args := range all {
+				bytes.WriteString(wire(args...))
+			}
+			go func(rest string) {
+				for len(rest) > 0 {
+					n := min(1+rand.IntN(20_000), len(rest))
+					if _, err := io.WriteString(many, rest[:n]); err != nil {
+						return // the answers show it
+					}
+					rest = rest[n:]
+				}
+			}(bytes.String())
+			for i, args := range all {
+				want, got := one.sendArgs(args...), many.answer()
+				if args[0] == "HELLO" { // the number of the connection differs
+					want, got = want[:4], got[:4]
+				}
+				if got != want {
+					t.Fatalf("round %d, command %d, %.80q: %s, want %s", round, i, args, got, want)
+				}
+			}
+			nowBatched.pass(20 * 60e9)
+			nowSingle.pass(20 * 60e9)
+		}
+	}
+}
+
+// counting is a store that counts calls.
+type counting struct {
+	stint.Store
+	calls atomic.Int64
+}
+
+func (c *counting) Decide(ctx context.Context, call *stint.Call) error {
+	c.calls.Add(1)
+	return c.Store.Decide(ctx, call)
+}
+
+// A pipeline of STINT.CHECK is one call to the store in memory, and a command of several limits has a call of its own.
+func TestChecksAreOneCall(t *testing.T) {
+	table, err := rulefile.Parse(rulefile.Source{Name: "rules.yaml", Data: []byte(rules)})
+	testkit.Must(t, err)
+	store := &counting{Store: memory.New(memory.Options{})}
+	s := New(limiter.New(store, table, limiter.Options{}), Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	go s.Serve(l) //nolint:errcheck // it ends with the test
+	t.Cleanup(func() { s.Drain(t.Context(), 0, 0) })
+	c := dial(t, l.Addr().String())
+	check := wire("STINT.CHECK", "api", "1", "user", "ann") + wire("STINT.CHECK", "api", "2", "user", "ann", "path", "/a")
+	many := wire("STINT.MCHECK", "api", "2", "1", "user", "bob", "1", "user", "eve")
+	_, err = io.WriteString(c, strings.Repeat(check, 10)+many+strings.Repeat(check, 5)+wire("STINT.CHECK", "api", "1", "watched", "x"))
+	testkit.Must(t, err)
+	for i := range 32 {
+		if got := c.answer(); !strings.HasPrefix(got, "(allowed ") {
+			t.Fatalf("answer %d: %s", i, got)
+		}
+	}
+	if n := store.calls.Load(); n != 4 {
+		t.Errorf("%d calls, want 4", n)
+	}
+}
