@@ -171,32 +171,77 @@ const decisionFields = 11
 // decision appends the fields of a decision, by the names that /v1/check has.
 func (c *desk) decision(rule string, d *stint.Decision, unmatched bool, reason limiter.Reason) {
 	out := &c.out
-	out.text("allowed")
-	out.truth(d.Allowed)
-	out.text("rule")
-	out.text(rule)
-	out.text("limit")
-	out.units(d.Limit)
-	out.text("remaining")
+	if f := &c.front; f.version != out.version || f.allowed != d.Allowed || f.limit != d.Limit || string(f.text[f.from:f.to]) != rule {
+		f.set(out.version, rule, d)
+	}
+	out.buf = append(out.buf, c.front.text...)
 	out.units(d.Remaining)
-	out.text("retry_after_ms")
-	out.millis(d.RetryAfter)
-	out.text("reset_after_ms")
+	if d.RetryAfter == 0 {
+		out.buf = append(out.buf, "$14\r\nretry_after_ms\r\n:0\r\n$14\r\nreset_after_ms\r\n"...)
+	} else {
+		out.text("retry_after_ms")
+		out.millis(d.RetryAfter)
+		out.text("reset_after_ms")
+	}
 	out.millis(d.ResetAfter)
-	out.text("delay_ms")
-	out.millis(d.Delay)
-	out.text("degraded")
-	out.truth(d.Degraded)
-	out.text("over")
-	out.truth(d.Over)
-	out.text("matched")
-	out.truth(!unmatched)
-	out.text("reason")
+	if d.Delay == 0 && !d.Degraded && !d.Over && !unmatched {
+		out.buf = append(out.buf, usual[out.version-2]...)
+	} else {
+		out.rest(d, unmatched)
+	}
 	if reason == "" {
 		out.null()
 		return
 	}
 	out.text(string(reason))
+}
+
+// rest appends the fields of a decision from the delay on, up to the name of the reason.
+func (r *reply) rest(d *stint.Decision, unmatched bool) {
+	r.text("delay_ms")
+	r.millis(d.Delay)
+	r.text("degraded")
+	r.truth(d.Degraded)
+	r.text("over")
+	r.truth(d.Over)
+	r.text("matched")
+	r.truth(!unmatched)
+	r.text("reason")
+}
+
+// usual is the rest of most decisions, in version 2 and 3 of the protocol.
+var usual [2]string
+
+func init() {
+	for i := range usual {
+		r := reply{version: 2 + i}
+		r.rest(new(stint.Decision), false)
+		usual[i] = string(r.buf)
+	}
+}
+
+// front is the beginning of the fields of a decision, up to the name of remaining. It is the same for most decisions that a client
+// gets one after another.
+type front struct {
+	version  int // 0: nothing is set
+	allowed  bool
+	limit    int64
+	text     []byte
+	from, to int // where text has the name of the rule
+}
+
+// set sets the front of a decision.
+func (f *front) set(version int, rule string, d *stint.Decision) {
+	r := reply{f.text[:0], version}
+	r.text("allowed")
+	r.truth(d.Allowed)
+	r.text("rule")
+	r.text(rule)
+	f.to = len(r.buf) - 2
+	r.text("limit")
+	r.units(d.Limit)
+	r.text("remaining")
+	*f = front{version, d.Allowed, d.Limit, r.buf, f.to - len(rule), f.to}
 }
 
 // inspect is STINT.INSPECT domain n key value ...: the state of every limit that applies.

@@ -63,6 +63,7 @@ type desk struct {
 	req     limiter.Request
 	verdict limiter.Verdict
 	entries []rule.Entry
+	front   front // of the last decision
 }
 
 func newConn(s *Server, c net.Conn) *conn {

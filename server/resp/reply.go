@@ -34,9 +34,11 @@ func (r *reply) fail(text string) {
 func (r *reply) number(n int64) { r.line(':', n) }
 
 func (r *reply) line(kind byte, n int64) {
-	r.buf = append(r.buf, kind)
-	r.buf = strconv.AppendInt(r.buf, n, 10)
-	r.buf = append(r.buf, "\r\n"...)
+	if 0 <= n && n < 10 {
+		r.buf = append(r.buf, kind, byte('0'+n), '\r', '\n')
+		return
+	}
+	r.buf = append(strconv.AppendInt(append(r.buf, kind), n, 10), '\r', '\n')
 }
 
 // text appends a string of any bytes.
