@@ -376,7 +376,9 @@ func (l *Limiter) begin(n uint32) time.Time {
 	if l.observer == nil || rand.Uint32()%64 >= n && l.measured.Load() {
 		return time.Time{}
 	}
-	l.measured.Store(true)
+	if !l.measured.Load() {
+		l.measured.Store(true) // only once, as all processors read what lies beside it
+	}
 	return time.Now()
 }
 

@@ -159,6 +159,13 @@ func (s *sums) add(d *stint.Decision) {
 	}
 }
 
+// addTo adds n to a counter, which costs nothing if that is 0.
+func addTo(counter *atomic.Uint64, n uint64) {
+	if n > 0 {
+		counter.Add(n)
+	}
+}
+
 // countRules counts the decisions of a batch for its rules, which are plain (see [rule.Domain.Plain]).
 func (m *Metrics) countRules(b *limiter.Batch) {
 	board := m.current.Load()
@@ -172,11 +179,11 @@ func (m *Metrics) countRules(b *limiter.Batch) {
 			continue
 		}
 		if c := board.of(r); c != nil {
-			c.allowed.Add(sum.allowed)
-			c.denied.Add(sum.denied)
-			c.nearLimit.Add(sum.near)
-			c.over.Add(sum.over)
-			c.degraded.Add(sum.degraded)
+			addTo(&c.allowed, sum.allowed)
+			addTo(&c.denied, sum.denied)
+			addTo(&c.nearLimit, sum.near)
+			addTo(&c.over, sum.over)
+			addTo(&c.degraded, sum.degraded)
 		}
 		sum = sums{}
 	}

@@ -264,10 +264,10 @@ func (m *Metrics) DecidedBatch(b *limiter.Batch, took time.Duration, err error) 
 	for i := range b.Len() {
 		all.add(b.Decision(i))
 	}
-	m.allowed.Add(all.allowed)
-	m.denied.Add(all.denied)
-	m.degraded.Add(all.degraded)
-	m.over.Add(all.over)
+	addTo(&m.allowed, all.allowed)
+	addTo(&m.denied, all.denied)
+	addTo(&m.degraded, all.degraded)
+	addTo(&m.over, all.over)
 	if b.Rule(0) != nil {
 		m.countRules(b)
 	}
