@@ -27,10 +27,11 @@ const (
 	// memoryTime is how long each row is measured in a round.
 	memoryTime = 300 * time.Millisecond
 
-	// memoryPipeline is how many commands a client sends at once, and memoryClients how many clients there are
-	// for each processor.
-	memoryPipeline = 64
-	memoryClients  = 8
+	// memoryPipeline is how many commands are sent at once, memoryPipelines how many such a connection sends in turn, and
+	// memoryConnections how many connections a client has. There is a client for each processor.
+	memoryPipeline    = 64
+	memoryPipelines   = 8
+	memoryConnections = 8
 
 	// memoryTimes are the most measured times of a client.
 	memoryTimes = 1 << 16
@@ -57,33 +58,53 @@ func wire(args ...string) string {
 	return b.String()
 }
 
-// endless is the connection of a client in memory that sends pipelines until a time is over, each as soon
-// as the one before is answered. It takes nearly no time of a processor.
+// client asks its connections in turn, each with one pipeline, until a time is over. It takes nearly no time of a processor. Like
+// the loop of a client that waits for events it runs where its connections do: if every connection yielded after each pipeline
+// instead, the Go runtime would pass all of them through one queue, and each pipeline to any processor.
+type client struct {
+	connections []*endless
+	until       time.Time
+	times       []time.Duration
+}
+
+// run asks the connections, and ends them.
+func (c *client) run() {
+	for n := 0; ; n++ {
+		sent := time.Now()
+		if sent.After(c.until) {
+			break
+		}
+		one := c.connections[n%len(c.connections)]
+		one.ask <- one.send[n/len(c.connections)%len(one.send)]
+		<-one.answered
+		c.times = append(c.times, time.Since(sent))
+	}
+	for _, one := range c.connections {
+		close(one.ask)
+	}
+}
+
+// endless is a connection of a client in memory.
 type endless struct {
 	net.Conn // nil: the server does not use the rest
 	send     [][]byte
-	until    time.Time
-	next     int
-	sent     time.Time
-	times    []time.Duration
+	ask      chan []byte // pipelines
+	answered chan struct{}
 	over     *atomic.Int64
 }
 
 // Read returns the next pipeline.
 func (c *endless) Read(b []byte) (int, error) {
-	now := time.Now()
-	if now.After(c.until) {
+	pipeline, more := <-c.ask
+	if !more {
 		return 0, io.EOF
 	}
-	c.sent = now
-	c.next = (c.next + 1) % len(c.send)
-	return copy(b, c.send[c.next]), nil
+	return copy(b, pipeline), nil
 }
 
 // Write takes the answers to a pipeline.
 func (c *endless) Write(b []byte) (int, error) {
-	c.times = append(c.times, time.Since(c.sent))
-	runtime.Gosched() // as if the client had to be waited for
+	c.answered <- struct{}{}
 	return len(b), nil
 }
 
@@ -183,11 +204,14 @@ type measured struct{ rate, spent, p99 []float64 }
 func (m *measured) add(l *listener, i, n int) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
 	var over atomic.Int64
-	clients := make([]*endless, memoryClients*n)
+	clients := make([]*client, n)
 	for k := range clients {
-		clients[k] = &endless{send: pipelinesOf(i), times: make([]time.Duration, 0, memoryTimes), over: &over}
+		clients[k] = &client{times: make([]time.Duration, 0, memoryTimes)}
+		for range memoryConnections {
+			clients[k].connections = append(clients[k].connections, &endless{send: pipelinesOf(i), ask: make(chan []byte, 1), answered: make(chan struct{}, 1), over: &over})
+		}
 	}
-	over.Store(int64(len(clients)))
+	over.Store(int64(n * memoryConnections))
 	before, err := contest.CPU(os.Getpid())
 	if err != nil {
 		return err
@@ -195,7 +219,10 @@ func (m *measured) add(l *listener, i, n int) error {
 	began := time.Now()
 	for _, c := range clients {
 		c.until = began.Add(memoryTime)
-		l.clients <- c
+		for _, one := range c.connections {
+			l.clients <- one
+		}
+		go c.run()
 	}
 	for over.Load() > 0 {
 		time.Sleep(time.Millisecond)
@@ -219,7 +246,7 @@ func (m *measured) add(l *listener, i, n int) error {
 
 // pipelinesOf returns what a client of load number i sends, in turn.
 func pipelinesOf(i int) (all [][]byte) {
-	for range 64 {
+	for range memoryPipelines {
 		var b strings.Builder
 		for range memoryPipeline {
 			b.WriteString("*5\r\n" + wire("CL.THROTTLE", "key:"+strconv.Itoa(1_000_000*(i+1)+rand.IntN(loads[i].keys))) + loads[i].after)
