@@ -90,6 +90,10 @@ type Terms struct {
 	Usage  int
 	Notify []uint8
 
+	// Durable means that a Strict take must be on disk before it is answered, as far as the store can
+	// do that; see the store.
+	Durable bool
+
 	// Keys is the largest number of keys of the rule on a node that decides alone (see Eventual);
 	// 0: as many as memory allows.
 	Keys int
@@ -158,6 +162,11 @@ func (t *Take) Charged(d *Decision) uint32 {
 
 // Metered reports whether the store keeps a history of the key's use, or writes events about it.
 func (t *Take) Metered() bool { return t.Handling != nil && t.Handling.Meter != nil }
+
+// Durable reports whether the take must be on disk before it is answered, see Terms.Durable.
+func (t *Take) Durable() bool {
+	return t.Handling != nil && t.Handling.Terms != nil && t.Handling.Terms.Durable
+}
 
 // Live returns the take's Handling.Live.
 func (t *Take) Live() bool { return t.Handling != nil && t.Handling.Live }

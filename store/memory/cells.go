@@ -49,6 +49,9 @@ func (s *Store) decideInMap(sh *shard, q *query, d *stint.Decision) {
 	}
 	transaction.CorrectTime(q.now, at, q.limit, d)
 	s.storeLocked(sh, q.fp, c, q.now)
+	if q.durable && recordsChange(q.op, q.limit, q.cost, d) {
+		s.recordLocked(sh, q.fp)
+	}
 }
 
 // cellLocked returns the cell of a key. If there is none it returns a new one under limit, and

@@ -33,6 +33,11 @@ type Options struct {
 	// Namespace is part of the IDs of events, so that those of two services differ.
 	Namespace string
 
+	// Journal gets the state of each Durable key after each change, in the order of its changes; see
+	// Replay. It is called under a lock, so it must be fast, must copy the record if it keeps it, and
+	// must not call the store. Nil: none.
+	Journal func(record []byte)
+
 	// Clock returns the time of each call whose At is 0. Nil means the machine's clock, read once
 	// per call; it never goes backwards.
 	Clock func() stint.Instant
@@ -87,6 +92,7 @@ type Store struct {
 	shift   uint        // by which the top bits of a fingerprint give its shard
 	budget  int64
 	name    string               // Options.Namespace
+	journal func([]byte)         // Options.Journal
 	clock   func() stint.Instant // nil: use own
 	own     system.Clock
 	limits  registry
@@ -117,7 +123,7 @@ func New(options Options) *Store {
 	n := max(64, 1<<bits.Len64(uint64(budget-1)/(256<<10)))
 	s := &Store{
 		seed: system.NewSeed(), shift: uint(64 - bits.Len64(uint64(n-1))),
-		budget: budget, name: options.Namespace, clock: options.Clock, shards: make([]shard, n), tables: make([]atomic.Pointer[table], n),
+		budget: budget, name: options.Namespace, journal: options.Journal, clock: options.Clock, shards: make([]shard, n), tables: make([]atomic.Pointer[table], n),
 	}
 	s.own.Start(time.Now())
 	s.epoch.Began = max(1, s.now(0))
@@ -256,7 +262,7 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 			}
 		}
 		if !quick || !s.quick(fp, t.Limit, uint64(t.Cost), now, &c.Results[i]) {
-			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t), take: metered(t)}, &c.Results[i])
+			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t), take: metered(t), durable: t.Durable()}, &c.Results[i])
 			now = 0
 		}
 	}
@@ -265,7 +271,7 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 
 // isQuick reports whether quick can decide a take.
 func isQuick(t *stint.Take) bool {
-	return t.Op == stint.Ask && (t.Handling == nil || t.Handling.Loan == nil && t.Handling.Meter == nil) && t.Limit.ForStores().Packed()
+	return t.Op == stint.Ask && (t.Handling == nil || t.Handling.Loan == nil && t.Handling.Meter == nil && !t.Durable()) && t.Limit.ForStores().Packed()
 }
 
 // fewTakes is the number of takes from which nextFingerprint looks ahead.
@@ -341,6 +347,8 @@ type query struct {
 	loan  *stint.Loan // of a node that may have a lease; nil for others
 	take  *stint.Take // the take, if its key has a history; nil for others
 	op    stint.Op
+
+	durable bool // the journal gets the state
 }
 
 // decideOne decides a take by itself, into d. It can decide every take; Take and Decide try quick
@@ -359,7 +367,7 @@ func (s *Store) decideOne(key stint.Key, q *query, d *stint.Decision) {
 	}
 	q.fp = s.fingerprint(algorithm, key)
 	sh := s.shard(q.fp)
-	if !q.limit.ForStores().Packed() || q.loan != nil || q.take != nil {
+	if !q.limit.ForStores().Packed() || q.loan != nil || q.take != nil || q.durable {
 		s.decideInMap(sh, q, d)
 		return
 	}

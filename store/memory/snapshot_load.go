@@ -60,6 +60,7 @@ type decoder struct {
 	states   uint64
 	lastDrop stint.Instant // latest time at which an expired state was dropped
 	ended    bool
+	replaces bool // states replace those of the store
 }
 
 // head reads the head and the first block.
@@ -79,20 +80,25 @@ func (d *decoder) head() error {
 	if err := d.next(); err != nil {
 		return err
 	}
-	if len(d.left) != seedSize+8 {
-		return damaged("%d bytes where the seed should be", len(d.left))
+	seed, err := readSeed(d.left)
+	d.store.seed = seed
+	return err
+}
+
+// readSeed reads the seed of fingerprints, and checks that they are computed in the same way.
+func readSeed(b []byte) (seed system.Seed, err error) {
+	if len(b) != seedSize+8 {
+		return seed, damaged("%d bytes where the seed should be", len(b))
 	}
-	var seed system.Seed
 	for i := range seed {
-		if seed[i] = d.readUint64(); seed[i] == 0 {
-			return damaged("the seed is empty")
+		if seed[i] = binary.LittleEndian.Uint64(b[8*i:]); seed[i] == 0 {
+			return seed, damaged("the seed is empty")
 		}
 	}
-	if d.readUint64() != seed.Sum(0, knownKey) {
-		return damaged("its fingerprints are computed in another way")
+	if binary.LittleEndian.Uint64(b[seedSize:]) != seed.Sum(0, knownKey) {
+		return seed, damaged("its fingerprints are computed in another way")
 	}
-	d.store.seed = seed
-	return nil
+	return seed, nil
 }
 
 // next reads a block and checks its checksum.
@@ -150,6 +156,8 @@ func (d *decoder) record() error {
 		return d.book()
 	case recordEvent:
 		return d.event()
+	case recordGone:
+		return d.gone()
 	case recordEnd:
 		states, ok := d.uvarint()
 		lastDrop, alsoOK := d.uvarint()
@@ -203,6 +211,10 @@ func (d *decoder) state(kind byte) error {
 		if err := st.UnmarshalBinary(d.cut(int(word))); err != nil {
 			return damaged("%v", err)
 		}
+	}
+	if d.replaces {
+		d.store.replaceState(fp, &transaction.Record{State: st, Limit: limit}, d.now)
+		return nil
 	}
 	d.states++
 	// Shards come one after another, so each gets its part of the budget. Otherwise the first ones

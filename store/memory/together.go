@@ -82,12 +82,12 @@ func (s *Store) find(w *call, c *stint.Call) {
 	}
 	for i := range c.Takes {
 		t := &c.Takes[i]
-		if t.Loan() == nil && !t.Metered() {
+		if t.Loan() == nil && !t.Metered() && !t.Durable() {
 			continue
 		}
 		if n := w.Of(i); n >= 0 {
 			w.Parts[n].Loan = s.loan(t)
-			w.held[n].inMap = w.held[n].inMap || w.Parts[n].Loan != nil || t.Metered()
+			w.held[n].inMap = w.held[n].inMap || w.Parts[n].Loan != nil || t.Metered() || t.Durable()
 		}
 	}
 }
@@ -312,6 +312,9 @@ func (s *Store) write(w *call, now stint.Instant) {
 			s.storeLocked(h.sh, p.Name, h.cell, now)
 			if p.Take.Metered() {
 				s.meterLocked(h.sh, p.Name, p.Take, p.Book, p.Change, p.At)
+			}
+			if p.Take.Durable() && (p.Source || recordsChange(p.Take.Op, p.Take.Limit, p.Units(), &p.Result)) {
+				s.recordLocked(h.sh, p.Name)
 			}
 		case h.slot != nil:
 			h.word = h.written(&p.Record, p.Take.Limit)

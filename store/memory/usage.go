@@ -79,10 +79,12 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, book *transacti
 		if m.base == "" {
 			m.base = m.EventBase(s.name)
 		}
-		s.outbox.Add(transaction.Event{
+		event := transaction.Event{
 			ID: transaction.EventID(m.base, percent, c.Start, c.End), Names: m.Names,
 			Threshold: percent, Used: uint64(c.Used), Of: uint64(of), Start: c.Start, End: c.End, At: now,
-		})
+		}
+		s.outbox.Add(event)
+		s.recordEvent(t, &event)
 	}
 	s.countMeterLocked(sh, fp, m, now)
 }
@@ -232,7 +234,10 @@ func (d *decoder) usage() error {
 	}
 	sh := d.store.shard(fp)
 	if sh.meters[fp] != nil {
-		return damaged("it has a history twice")
+		if !d.replaces {
+			return damaged("it has a history twice")
+		}
+		d.store.dropMeterLocked(sh, fp)
 	}
 	if sh.meters == nil {
 		sh.meters = make(map[uint64]*meter)

@@ -1,0 +1,118 @@
+package memory
+
+import (
+	"encoding/binary"
+
+	"stint"
+	"stint/internal/transaction"
+)
+
+// A record for Options.Journal has records of a snapshot, each with the whole state of a key or an event:
+//
+//	limit, state   of a key; its limit is number 0
+//	limit, state, usage
+//	gone           fingerprint (8 bytes): the key is untouched
+//	event
+//
+// So to read some of them twice, or on top of a later snapshot, does no harm: the last record of a key
+// decides.
+const recordGone = 7
+
+// recordsChange reports whether an operation may have changed the state of a key.
+func recordsChange(op stint.Op, limit *stint.Limit, cost uint64, d *stint.Decision) bool {
+	return !op.Asks() || cost > 0 && (d.Allowed || limit.ForStores().Overdraws() || limit.Spec().CountDenied || limit.Algorithm() == stint.Penalty)
+}
+
+// recordLocked gives the journal the state of a key, and its history.
+func (s *Store) recordLocked(sh *shard, fp uint64) {
+	if s.journal == nil {
+		return
+	}
+	c, ok := sh.cellMap[fp]
+	if !ok {
+		s.journal(binary.LittleEndian.AppendUint64([]byte{recordGone}, fp))
+		return
+	}
+	spec := c.Limit.Spec()
+	b := transaction.AppendSpec([]byte{recordLimit}, &spec)
+	b = binary.LittleEndian.AppendUint64(append(b, recordState, 0), fp)
+	state, _ := c.State.AppendBinary(nil) // the error is always nil
+	e := encoder{block: append(binary.AppendUvarint(b, uint64(len(state))), state...), metered: true}
+	if m := sh.meters[fp]; m != nil {
+		e.block = binary.LittleEndian.AppendUint64(append(e.block, recordUsage), fp)
+		e.block = binary.AppendUvarint(e.block, uint64(m.expiry))
+		text, _ := m.AppendBinary(nil) // the error is always nil
+		e.block = append(binary.AppendUvarint(e.block, uint64(len(text))), text...)
+	}
+	s.journal(e.block)
+}
+
+// recordEvent gives the journal an event of a key.
+func (s *Store) recordEvent(t *stint.Take, o *transaction.Event) {
+	if s.journal == nil || !t.Durable() {
+		return
+	}
+	text, _ := o.AppendBinary(nil) // the error is always nil
+	s.journal(append(binary.AppendUvarint([]byte{recordEvent}, uint64(len(text))), text...))
+}
+
+// JournalHead returns what the head of a journal must have for ReplayHead: the seed of the fingerprints.
+// Keep it secret, see WriteSnapshot.
+func (s *Store) JournalHead() []byte {
+	var b []byte
+	for _, part := range s.seed {
+		b = binary.LittleEndian.AppendUint64(b, part)
+	}
+	return binary.LittleEndian.AppendUint64(b, s.seed.Sum(0, knownKey))
+}
+
+// ReplayHead checks the head of a journal before its records are replayed. A store without keys takes
+// over the seed; another one must have the same. No other goroutine may use the store yet.
+func (s *Store) ReplayHead(head []byte) error {
+	seed, err := readSeed(head)
+	switch {
+	case err != nil:
+		return err
+	case seed == s.seed:
+		return nil
+	case s.Stats().Keys > 0 || s.metered.Load():
+		return damaged("the journal belongs to other counts")
+	}
+	s.seed = seed
+	return nil
+}
+
+// Replay replaces the state of a key by that of a record for Options.Journal. Records are replayed in
+// their order, after the snapshot was loaded. No other goroutine may use the store yet.
+func (s *Store) Replay(record []byte) error {
+	d := decoder{store: s, budget: s.budget, now: s.now(0), left: record, replaces: true}
+	for len(d.left) > 0 {
+		if err := d.record(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone reads the fingerprint of a key that is untouched.
+func (d *decoder) gone() error {
+	if len(d.left) < 8 || !d.replaces {
+		return damaged("a state of no key")
+	}
+	d.store.replaceState(d.readUint64(), nil, d.now)
+	return nil
+}
+
+// replaceState sets the state of a key; nil: it is untouched.
+func (s *Store) replaceState(fp uint64, r *transaction.Record, now stint.Instant) {
+	sh := s.shard(fp)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	_ = s.fromTableLocked(sh, fp) // replaced
+	if c := sh.cellMap[fp]; c != nil {
+		s.dropLocked(sh, fp, c)
+	}
+	if r != nil && !r.Limit.Untouched(&r.State, now) {
+		s.storeLocked(sh, fp, &cell{Record: *r}, now)
+	}
+}

@@ -1,0 +1,330 @@
+// Package journal appends records to files, and syncs them to disk before those who wait are answered.
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"stint/internal/system"
+)
+
+// A file has a head, then records until its end.
+//
+//	head    "stintjnl", the version in 4 bytes (little-endian, as all numbers), a record with the head of
+//	        the owner
+//	record  length of the content in 4 bytes, CRC-32 (Castagnoli) of the length and the content in 4
+//	        bytes, content
+const (
+	magic      = "stintjnl\x01\x00\x00\x00"
+	recordHead = 8
+
+	// MaxRecord is the largest record in bytes.
+	MaxRecord = 16 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrClosed is the error of a journal that was closed.
+var ErrClosed = errors.New("the journal is closed")
+
+// ErrDamaged means that a file is no journal, or that of another owner.
+var ErrDamaged = errors.New("damaged journal")
+
+// Journal is a list of files NAME.journal-N, of which the last is written. All records of several callers
+// that wait at the same time are written and synced at once (group commit). After a failed write no
+// record is accepted until Rotate has begun a new file, because the disk may have any part of the failed
+// one. It is safe for concurrent use. Use Open to make one.
+type Journal struct {
+	name string
+	head []byte
+	kick chan struct{} // wakes the writer
+	stop chan struct{} // ends the writer
+	file *os.File      // written by the writer alone, or under fileMu
+
+	fileMu sync.Mutex // held while the file is written or replaced; before mu
+
+	mu      sync.Mutex // guards the fields below
+	next    *batch     // records that are not being written yet
+	current *batch     // records that were written last, or are being written
+	number  uint64     // of the file
+	size    int64      // bytes of all files
+	err     error      // why the journal accepts no records
+	closed  bool
+}
+
+// batch are records that are written at once.
+type batch struct {
+	bytes []byte
+	done  chan struct{} // closed after the write
+	err   error         // set before done is closed
+}
+
+func newBatch() *batch { return &batch{done: make(chan struct{})} }
+
+// Open begins a new file after the files of a name, which stay until Rotate's drop. head is written at
+// the start of each file: the owner reads it back in Replay. The caller must close the journal.
+func Open(name string, head []byte) (*Journal, error) {
+	files, err := list(name)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{name: name, head: head, kick: make(chan struct{}, 1), stop: make(chan struct{}), next: newBatch(), current: newBatch()}
+	close(j.current.done)
+	for _, f := range files {
+		j.number, j.size = f.number, j.size+f.size
+	}
+	if err := j.begin(); err != nil {
+		return nil, err
+	}
+	go j.run()
+	return j, nil
+}
+
+// begin begins the next file. The caller holds fileMu, or is alone.
+func (j *Journal) begin() error {
+	number := j.number + 1
+	f, err := os.OpenFile(fileName(j.name, number), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	first := appendRecord([]byte(magic), j.head)
+	if _, err = f.Write(first); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = system.SyncFolder(filepath.Dir(j.name))
+	}
+	if err != nil {
+		return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	if j.file != nil {
+		_ = j.file.Close() // what it has is synced, or its callers have an error
+	}
+	j.file = f
+	j.mu.Lock()
+	j.number, j.size = number, j.size+int64(len(first))
+	j.mu.Unlock()
+	return nil
+}
+
+// appendRecord appends a record with its length and its checksum.
+func appendRecord(b, content []byte) []byte {
+	at := len(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(content)))
+	b = append(b, 0, 0, 0, 0)
+	b = append(b, content...)
+	binary.LittleEndian.PutUint32(b[at+4:], sum(b[at:at+4], content))
+	return b
+}
+
+func sum(length, content []byte) uint32 {
+	return crc32.Update(crc32.Checksum(length, castagnoli), castagnoli, content)
+}
+
+// Append adds a record, which the journal copies, to those that the next Sync waits for. It does not
+// wait for the disk. The records of one key must be appended in the order of its changes.
+func (j *Journal) Append(record []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(record) > MaxRecord {
+		j.failLocked(fmt.Errorf("a record of %d bytes, and at most %d are allowed", len(record), MaxRecord))
+	}
+	if j.err == nil {
+		j.next.bytes = appendRecord(j.next.bytes, record)
+	}
+}
+
+// Err returns why the journal accepts no records; nil if it does.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// Size returns how many bytes the files have.
+func (j *Journal) Size() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.size
+}
+
+// Sync waits until all records that were appended before are on disk, or until ctx is done. After an
+// error they may be there or not.
+func (j *Journal) Sync(ctx context.Context) error {
+	j.mu.Lock()
+	b := j.current
+	if len(j.next.bytes) > 0 {
+		b = j.next
+	}
+	err := j.err
+	j.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case j.kick <- struct{}{}:
+	default: // the writer is told already
+	}
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run writes batches until the journal is closed.
+func (j *Journal) run() {
+	for {
+		select {
+		case <-j.kick:
+		case <-j.stop:
+			return
+		}
+		j.fileMu.Lock()
+		j.write()
+		j.fileMu.Unlock()
+	}
+}
+
+// write writes what was appended and syncs it. The caller holds fileMu.
+func (j *Journal) write() {
+	j.mu.Lock()
+	b := j.next
+	if len(b.bytes) == 0 {
+		j.mu.Unlock()
+		return
+	}
+	j.next, j.current = newBatch(), b
+	j.mu.Unlock()
+	if _, b.err = j.file.Write(b.bytes); b.err == nil {
+		b.err = j.file.Sync()
+	}
+	j.mu.Lock()
+	j.size += int64(len(b.bytes))
+	if b.err != nil {
+		j.failLocked(b.err)
+	}
+	j.mu.Unlock()
+	close(b.done)
+}
+
+// failLocked refuses all records from now on, also those that wait.
+func (j *Journal) failLocked(err error) {
+	if j.err != nil {
+		return
+	}
+	j.err = fmt.Errorf("cannot write the journal: %w", err)
+	if len(j.next.bytes) > 0 {
+		b := j.next
+		j.next, j.current = newBatch(), b
+		b.err = j.err
+		close(b.done)
+	}
+}
+
+// Rotate begins a new file. Then all records of the older files may be dropped as soon as the caller has
+// saved the states that they describe: drop removes those files. If a write had failed, records are
+// accepted again; those that were refused stay unwritten, and their callers had an error.
+func (j *Journal) Rotate() (drop func() error, err error) {
+	j.fileMu.Lock()
+	defer j.fileMu.Unlock()
+	j.write()
+	before := j.number
+	if err := j.begin(); err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.closed {
+		j.err = nil
+	}
+	return func() error { return j.drop(before) }, nil
+}
+
+// drop removes the files up to a number.
+func (j *Journal) drop(last uint64) error {
+	files, err := list(j.name)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if f.number > last {
+			continue
+		}
+		if err := os.Remove(fileName(j.name, f.number)); err != nil {
+			return err
+		}
+		j.mu.Lock()
+		j.size -= f.size
+		j.mu.Unlock()
+	}
+	return nil
+}
+
+// Close writes what was appended and closes the file.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	close(j.stop)
+	j.mu.Unlock()
+	j.fileMu.Lock()
+	defer j.fileMu.Unlock()
+	j.write()
+	j.mu.Lock()
+	j.failLocked(ErrClosed)
+	j.mu.Unlock()
+	return j.file.Close()
+}
+
+// file is a file of a journal.
+type file struct {
+	number uint64
+	size   int64
+}
+
+func fileName(name string, number uint64) string { return fmt.Sprintf("%s.journal-%020d", name, number) }
+
+// list returns the files of a journal in ascending order.
+func list(name string) (files []file, err error) {
+	paths, err := filepath.Glob(escape(name) + ".journal-*")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths { // sorted
+		var f file
+		if n, _ := fmt.Sscanf(path[len(name):], ".journal-%d", &f.number); n != 1 || path != fileName(name, f.number) {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		f.size = info.Size()
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// escape returns a pattern that matches a name only.
+func escape(name string) string {
+	var b bytes.Buffer
+	for _, c := range []byte(name) {
+		if bytes.IndexByte([]byte(`*?[\`), c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}

@@ -1,0 +1,197 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"stint/internal/testkit"
+)
+
+var background = context.Background()
+
+// records returns all records of a journal, and what Replay found.
+func records(t *testing.T, name string) (all []string, found Replayed) {
+	t.Helper()
+	found, err := Replay(name, Reader{
+		Head: func(head []byte) error {
+			if string(head) != "head" {
+				return fmt.Errorf("head %q", head)
+			}
+			return nil
+		},
+		Record: func(record []byte) error { all = append(all, string(record)); return nil },
+	})
+	testkit.Must(t, err)
+	return all, found
+}
+
+func open(t *testing.T, name string) *Journal {
+	t.Helper()
+	j, err := Open(name, []byte("head"))
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = j.Close() }) // closed by itself where that matters
+	return j
+}
+
+// What Sync has answered is in the files, before the journal is closed.
+func TestSync(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a[*]b")
+	j := open(t, name)
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			j.Append(fmt.Appendf(nil, "record %d", i))
+			if err := j.Sync(background); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	got, found := records(t, name)
+	if len(got) != 50 || found.Records != 50 || found.Files != 1 || found.Torn != 0 {
+		t.Errorf("%d records, %+v", len(got), found)
+	}
+	if err := j.Sync(background); err != nil {
+		t.Errorf("nothing to sync: %v", err)
+	}
+}
+
+// A torn tail is dropped, wherever it is cut; what stands before it is read.
+func TestTornTail(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	j := open(t, name)
+	for _, text := range []string{"one", "two"} {
+		j.Append([]byte(text))
+		testkit.Must(t, j.Sync(background))
+	}
+	testkit.Must(t, j.Close())
+	path := fileName(name, 1)
+	whole, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	last := recordHead + len("two")
+	for n := range whole {
+		testkit.Must(t, os.WriteFile(path, whole[:n], 0o600))
+		want := []string{"one"}
+		if n < len(whole)-last {
+			want = nil
+		}
+		if got, found := records(t, name); !slices.Equal(got, want) || n > len(whole)-last && found.Torn != int64(n-len(whole)+last) {
+			t.Fatalf("cut at %d of %d: %q, %+v", n, len(whole), got, found)
+		}
+	}
+	for at := len(whole) - last; at < len(whole); at++ {
+		changed := bytes.Clone(whole)
+		changed[at] ^= 1
+		testkit.Must(t, os.WriteFile(path, changed, 0o600))
+		if got, _ := records(t, name); !slices.Equal(got, []string{"one"}) {
+			t.Fatalf("a bit changed at %d: %q", at, got)
+		}
+	}
+	testkit.Must(t, os.WriteFile(path, []byte("something else"), 0o600))
+	if _, err := Replay(name, Reader{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("another file: %v", err)
+	}
+}
+
+// Files follow each other until drop removes the older ones; a file that another process left is read
+// first.
+func TestRotate(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	first := open(t, name)
+	first.Append([]byte("one"))
+	testkit.Must(t, first.Close())
+	j := open(t, name)
+	j.Append([]byte("two"))
+	drop, err := j.Rotate() // writes what was appended
+	testkit.Must(t, err)
+	j.Append([]byte("three"))
+	testkit.Must(t, j.Sync(background))
+	if got, found := records(t, name); !slices.Equal(got, []string{"one", "two", "three"}) || found.Files != 3 {
+		t.Fatalf("%q, %+v", got, found)
+	}
+	testkit.Must(t, drop())
+	if got, _ := records(t, name); !slices.Equal(got, []string{"three"}) {
+		t.Fatalf("after drop: %q", got)
+	}
+	info, err := os.Stat(fileName(name, 3))
+	testkit.Must(t, err)
+	if j.Size() != info.Size() {
+		t.Errorf("size %d, and the file has %d", j.Size(), info.Size())
+	}
+}
+
+// After a failed write those who wait have an error, and no record is accepted until a new file has begun.
+func TestFailedWrite(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	j := open(t, name)
+	j.Append([]byte("one"))
+	testkit.Must(t, j.Sync(background))
+	j.fileMu.Lock()
+	testkit.Must(t, j.file.Close())
+	j.fileMu.Unlock()
+	j.Append([]byte("lost"))
+	if err := j.Sync(background); !errors.Is(err, os.ErrClosed) {
+		t.Fatalf("a write into a closed file: %v", err)
+	}
+	j.Append([]byte("refused"))
+	if j.Err() == nil || j.Sync(background) == nil {
+		t.Error("a record was accepted after a failed write")
+	}
+	_, err := j.Rotate()
+	testkit.Must(t, err)
+	j.Append([]byte("two"))
+	testkit.Must(t, j.Sync(background))
+	if got, _ := records(t, name); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("records %q", got)
+	}
+}
+
+// A full disk refuses records and new files, and those who wait have an error.
+func TestFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("the system has no /dev/full")
+	}
+	j := open(t, filepath.Join(t.TempDir(), "a"))
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	testkit.Must(t, err)
+	j.fileMu.Lock()
+	testkit.Must(t, j.file.Close())
+	j.file = full
+	j.fileMu.Unlock()
+	j.Append([]byte("one"))
+	if err := j.Sync(background); err == nil || j.Err() == nil {
+		t.Errorf("a full disk: %v, %v", err, j.Err())
+	}
+}
+
+// Sync does not wait longer than its context, and not after Close. A record that is too long fails.
+func TestSyncEnds(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "a"))
+	j.fileMu.Lock() // the disk hangs
+	j.Append([]byte("one"))
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	if err := j.Sync(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a disk that hangs: %v", err)
+	}
+	j.fileMu.Unlock()
+	testkit.Must(t, j.Sync(background))
+	j.Append(make([]byte, MaxRecord+1))
+	if j.Sync(background) == nil {
+		t.Error("a record that is too long is accepted")
+	}
+	testkit.Must(t, j.Close())
+	testkit.Must(t, j.Close())
+	closed := open(t, filepath.Join(t.TempDir(), "b"))
+	testkit.Must(t, closed.Close())
+	if err := closed.Sync(background); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed journal: %v", err)
+	}
+}
