@@ -52,6 +52,23 @@ func (t *Table) Metered() []*Rule {
 	return slices.DeleteFunc(t.All(), func(r *Rule) bool { return r.Usage == nil })
 }
 
+// Durable returns the rules with durable, also those whose plans' limits are durable. They need a store
+// that can save each take before it is answered.
+func (t *Table) Durable() (all []*Rule) {
+	for _, r := range t.rules {
+		durable := r.Terms != nil && r.Terms.Durable
+		if r.Plan != nil {
+			for _, of := range r.Plan.Rules {
+				durable = durable || of.Terms != nil && of.Terms.Durable
+			}
+		}
+		if durable {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // Meter names the key of a take in the history of its use, for a rule that keeps any or a subject with grants:
 // the subject is the rule's last entry, with its plan, "" for none. A limit of a plan has its name there.
 // Thresholds are percentages of the limit that people see. entries match the rule. grants are those of the subject

@@ -79,3 +79,23 @@ descriptors: [{key: api_key, rate_limit: {requests: 1, per: 1h, usage: 1}}]
 		t.Errorf("%q", got)
 	}
 }
+
+// Durable rules are those whose limit, or that of a plan, is durable.
+func TestDurable(t *testing.T) {
+	table := parse(t, `
+domain: api
+plans: {free: {api: {requests: 5, per: 1d, durable: true}}, pro: {api: {requests: 50, per: 1d}}}
+default_plan: pro
+descriptors:
+  - {key: a, rate_limit: {requests: 1, per: 1h, durable: true}}
+  - {key: b, rate_limit: {requests: 1, per: 1h, durable: false}}
+  - {key: c, rate_limit: {plan: api}}
+`)
+	var names []string
+	for _, r := range table.Durable() {
+		names = append(names, r.Name)
+	}
+	if want := []string{"api/a", "api/c"}; !reflect.DeepEqual(names, want) {
+		t.Errorf("durable are %v, want %v", names, want)
+	}
+}

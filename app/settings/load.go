@@ -107,9 +107,6 @@ const mostLogged = 140_000
 
 // checkStoreOf returns an error about rules that the store cannot decide.
 func (c *Config) checkStoreOf(table *rule.Table) error {
-	if !memcached.IsURL(c.Store) {
-		return nil
-	}
 	refused := &rule.Errors{Files: table.Files()}
 	refuse := func(r *rule.Rule, problem, hint string) {
 		again := func(e *rule.Error) bool { return e.File == r.File && e.Line == r.Line && e.Problem == problem }
@@ -117,6 +114,22 @@ func (c *Config) checkStoreOf(table *rule.Table) error {
 			refused.List = append(refused.List, &rule.Error{File: r.File, Line: r.Line, Problem: problem, Hint: hint + ", or use --store redis://HOST:PORT"})
 		}
 	}
+	switch {
+	case memcached.IsURL(c.Store):
+		checkMemcached(table, refuse)
+	case c.Store == "memory" && c.State == "":
+		for _, r := range table.Durable() {
+			refuse(r, "durable, and the store in memory has no state file", "add --state FILE, beside which a journal is kept")
+		}
+	}
+	if len(refused.List) == 0 {
+		return nil
+	}
+	return refused
+}
+
+// checkMemcached refuses the rules that memcached cannot decide.
+func checkMemcached(table *rule.Table, refuse func(r *rule.Rule, problem, hint string)) {
 	for _, r := range table.All() {
 		if spec := r.Stored.Spec(); spec.Algorithm == stint.SlidingLog && spec.Requests > mostLogged {
 			refuse(r, fmt.Sprintf("a sliding_log of %d requests, and the store is memcached, whose items have room for %d", spec.Requests, mostLogged), "write algorithm: sliding_window")
@@ -128,10 +141,9 @@ func (c *Config) checkStoreOf(table *rule.Table) error {
 			refuse(r, "usage or notify, and the store is memcached, which cannot write a history in the same step as a count", "leave them out")
 		}
 	}
-	if len(refused.List) == 0 {
-		return nil
+	for _, r := range table.Durable() {
+		refuse(r, "durable, and the store is memcached, which keeps nothing on disk", "leave it out, or use --store memory --state FILE")
 	}
-	return refused
 }
 
 // Values of RulesFiles.

@@ -39,6 +39,7 @@ type limit struct {
 	penalty   *penalty.Penalty
 	penalizes *stint.Limit // of the penalty
 	usage     *rule.Usage
+	durable   bool
 	candidate *strictyaml.Value
 	tried     *limit // the candidate, as read
 
@@ -82,6 +83,7 @@ func (l *limit) read() bool {
 	l.readStatuses()
 	l.checkExcess()
 	l.checkUsage()
+	l.checkDurable()
 	if l.wrong || !known {
 		return false
 	}
@@ -149,6 +151,7 @@ func (l *limit) words() strictyaml.Words {
 		"penalty":           l.readPenalty,
 		"usage":             l.readUsage,
 		"notify":            l.readNotify,
+		"durable":           func(v strictyaml.Value) { l.durable = v.Bool() },
 		"rollover":          l.readRollover,
 		"soft":              func(v strictyaml.Value) { l.soft = ratio(v, 10*rule.Whole) },
 		"shard_by":          l.readShardBy,

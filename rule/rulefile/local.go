@@ -11,7 +11,7 @@ import (
 // agree sets the terms of a rule. A leased rule with `local_share` divides its limit between the
 // processes and the store.
 func (l *limit) agree(r *rule.Rule) {
-	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), KeptAfterLoss: r.KeptAfterLoss, AskPeers: r.AskPeers, Keys: int(l.cache)}
+	r.Terms = &stint.Terms{Domain: r.Domain, Rule: r.Name, Limit: r.Stored, Coordination: r.Mode(), KeptAfterLoss: r.KeptAfterLoss, AskPeers: r.AskPeers, Keys: int(l.cache), Durable: l.durable}
 	l.agreeUsage(r)
 	if l.elastic != nil {
 		r.Terms.Coordination = rule.Strict // the pool is not known yet

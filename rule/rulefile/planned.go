@@ -18,7 +18,7 @@ import (
 // besidePlan are the words that may stand beside `plan:`. They apply to the limits of all plans; those of
 // one algorithm apply to limits with that algorithm.
 var besidePlan = []string{
-	"name", "replaces", "headers", "denial", "excess", "count", "statuses", "shard_by", "penalty", "overdraw", "usage", "notify",
+	"name", "replaces", "headers", "denial", "excess", "count", "statuses", "shard_by", "penalty", "overdraw", "usage", "notify", "durable",
 	"on_store_failure", "local_share", "nodes", "coordination", "after_loss", "cache", "gossip",
 }
 

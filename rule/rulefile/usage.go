@@ -54,6 +54,18 @@ func (l *limit) checkUsage() {
 	}
 }
 
+// checkDurable refuses durable where the store does not decide each take by a limit of its own.
+func (l *limit) checkDurable() {
+	v := l.said["durable"]
+	switch {
+	case !l.durable:
+	case l.coordination != rule.Strict:
+		l.fail(v, fmt.Sprintf("durable beside coordination: %v", l.coordination), "what a node decides from its own memory is lost with it; write coordination: strict, or leave it out")
+	case l.elastic != nil:
+		l.fail(v, "durable beside elastic", "what passes above the limit is counted in the pool alone; leave one of the two out")
+	}
+}
+
 // agreeUsage sets what the store keeps of a rule.
 func (l *limit) agreeUsage(r *rule.Rule) {
 	if r.Usage = l.usage; r.Usage != nil {

@@ -10,13 +10,13 @@ import (
 // A record for Options.Journal has records of a snapshot, each with the whole state of a key or an event:
 //
 //	limit, state   of a key; its limit is number 0
-//	limit, state, usage
 //	gone           fingerprint (8 bytes): the key is untouched
+//	usage, book    after one of these, if the key has a history
 //	event
 //
 // So to read some of them twice, or on top of a later snapshot, does no harm: the last record of a key
 // decides.
-const recordGone = 7
+const recordGone = 8
 
 // recordsChange reports whether an operation may have changed the state of a key.
 func recordsChange(op stint.Op, limit *stint.Limit, cost uint64, d *stint.Decision) bool {
@@ -28,21 +28,18 @@ func (s *Store) recordLocked(sh *shard, fp uint64) {
 	if s.journal == nil {
 		return
 	}
-	c, ok := sh.cellMap[fp]
-	if !ok {
-		s.journal(binary.LittleEndian.AppendUint64([]byte{recordGone}, fp))
-		return
+	e := encoder{metered: true, booked: true}
+	if c, ok := sh.cellMap[fp]; ok {
+		spec := c.Limit.Spec()
+		e.block = transaction.AppendSpec([]byte{recordLimit}, &spec)
+		e.block = binary.LittleEndian.AppendUint64(append(e.block, recordState, 0), fp)
+		e.long, _ = c.State.AppendBinary(nil) // the error is always nil
+		e.text(e.long)
+	} else {
+		e.block = binary.LittleEndian.AppendUint64([]byte{recordGone}, fp)
 	}
-	spec := c.Limit.Spec()
-	b := transaction.AppendSpec([]byte{recordLimit}, &spec)
-	b = binary.LittleEndian.AppendUint64(append(b, recordState, 0), fp)
-	state, _ := c.State.AppendBinary(nil) // the error is always nil
-	e := encoder{block: append(binary.AppendUvarint(b, uint64(len(state))), state...), metered: true}
 	if m := sh.meters[fp]; m != nil {
-		e.block = binary.LittleEndian.AppendUint64(append(e.block, recordUsage), fp)
-		e.block = binary.AppendUvarint(e.block, uint64(m.expiry))
-		text, _ := m.AppendBinary(nil) // the error is always nil
-		e.block = append(binary.AppendUvarint(e.block, uint64(len(text))), text...)
+		e.history(&meterCopy{fp, *m})
 	}
 	s.journal(e.block)
 }

@@ -10,6 +10,7 @@ import (
 
 	"stint"
 	"stint/internal/testkit"
+	"stint/internal/transaction"
 )
 
 // durableTake returns a take of a durable rule.
@@ -98,12 +99,7 @@ func TestReplayOnASnapshot(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour})
 	metered := durableTake("a", limit, 4)
 	metered.Handling.Terms.Usage, metered.Handling.Terms.Notify = 3, []uint8{50}
-	metered.Handling.Meter = &struct {
-		Subject string
-		Plan    string
-		Limit   string
-		Of      int64
-	}{Subject: "user=1", Of: 10}
+	metered.Handling.Meter = &transaction.Meter{Subject: "user=1", Of: 10}
 	decide(t, s, metered)
 	var early, late bytes.Buffer
 	testkit.Must(t, s.WriteSnapshot(&early))
@@ -132,6 +128,39 @@ func TestReplayOnASnapshot(t *testing.T) {
 		}
 		metered.Cost = 4
 	}
+}
+
+// Records bring back what was used of grants, and what was given back also where the key is untouched then.
+func TestReplayGrants(t *testing.T) {
+	now := stint.Instant(1e15)
+	s, records := journaled(func() stint.Instant { return now })
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour})
+	take := durableTake("a", limit, 13)
+	take.Handling.Terms.Usage = 1
+	take.Handling.Meter = &transaction.Meter{Subject: "user=1", Of: 10, Grants: []transaction.Grant{
+		{ID: "g", Units: 5, Priority: 200, Until: now + 1e10},
+	}}
+	charged := decide(t, s, take)[0]
+	compare := func(left int64, used uint64) {
+		t.Helper()
+		after := New(Options{Clock: func() stint.Instant { return now }})
+		testkit.Must(t, after.ReplayHead(s.JournalHead()))
+		for _, record := range *records {
+			testkit.Must(t, after.Replay(record))
+		}
+		look := take
+		look.Cost = 0
+		got, err := after.Usage(context.Background(), &take)
+		testkit.Must(t, err)
+		if d := decide(t, after, look)[0]; d.Remaining != left || got.History[0].Used != used {
+			t.Errorf("%d remaining and %+v, want %d and %d used", d.Remaining, got.History, left, used)
+		}
+	}
+	compare(2, 13)
+	take.Op, take.Undo = stint.Refund, &charged
+	decide(t, s, take)
+	take.Op, take.Undo = stint.Ask, nil
+	compare(15, 0)
 }
 
 // Damaged records, and a journal of other counts, are refused.

@@ -198,6 +198,12 @@ func (e *encoder) usage(m *meterCopy) {
 	if !e.metered || m.expiry <= e.now {
 		return
 	}
+	e.history(m)
+	e.endRecord()
+}
+
+// history writes the record of a history, and that of its book.
+func (e *encoder) history(m *meterCopy) {
 	e.block = binary.LittleEndian.AppendUint64(append(e.block, recordUsage), m.fp)
 	e.block = binary.AppendUvarint(e.block, uint64(m.expiry))
 	e.long, _ = m.AppendBinary(e.long[:0]) // the error is always nil
@@ -207,7 +213,6 @@ func (e *encoder) usage(m *meterCopy) {
 		e.long = transaction.AppendBook(e.long[:0], m.book)
 		e.text(e.long)
 	}
-	e.endRecord()
 }
 
 // event writes the record of an event.

@@ -294,7 +294,9 @@ type file struct {
 	size   int64
 }
 
-func fileName(name string, number uint64) string { return fmt.Sprintf("%s.journal-%020d", name, number) }
+func fileName(name string, number uint64) string {
+	return fmt.Sprintf("%s.journal-%020d", name, number)
+}
 
 // list returns the files of a journal in ascending order.
 func list(name string) (files []file, err error) {
