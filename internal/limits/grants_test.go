@@ -3,6 +3,7 @@ package limits
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -364,5 +365,33 @@ func TestCheckGrants(t *testing.T) {
 		if err := CheckGrants(&call); errors.Is(err, ErrGrants) != c.wrong {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// TestBookForgets drops grants that have ended, and a carry after whose period a take without a rollover
+// was charged.
+func TestBookForgets(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour})
+	ends := []Grant{{"a", 10, 1, 0, hours(1)}, {"b", 10, 1, 0, hours(9)}}
+	var r Record
+	var b Book
+	take := func(at float64, rollover int64, grants []Grant) stint.Decision {
+		take := stint.Take{Key: "k", Limit: limit, Cost: 12, Handling: &stint.Handling{Meter: &Meter{Rollover: rollover, Grants: grants}}}
+		d, _ := granted(&r, &b, &take, hours(at))
+		return d
+	}
+	take(0, 5, ends)
+	if want := []GrantUse{{"a", 10, hours(1)}, {"b", 2, hours(9)}}; !slices.Equal(b.Grants, want) {
+		t.Errorf("%v, want %v", b.Grants, want)
+	}
+	if got, want := b.Expiry(limit), hours(14); got != want {
+		t.Errorf("expires at %v, want %v", got.Sub(hours(0)), want.Sub(hours(0)))
+	}
+	take(1, 0, ends)
+	if want := []GrantUse{{"b", 10, hours(9)}}; !slices.Equal(b.Grants, want) || b.Carry != (Carry{}) {
+		t.Errorf("%v, %v, want %v and no carry", b.Carry, b.Grants, want)
+	}
+	if d := take(2, 5, nil); d.Allowed || d.Remaining != 10 || b.Empty() {
+		t.Errorf("%+v", d)
 	}
 }
