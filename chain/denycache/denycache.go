@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -80,6 +81,8 @@ type Options struct {
 //     of the key and asks for none, and the cost is at most half of a token_bucket
 //   - limits that a denied take changes, or that change by more than time: overdraw, count_denied,
 //     start: used_up, count: responses (Spec.Reserve), and leaky_bucket
+//   - takes with grants or a rollover: a larger cost than a denied one may have to wait longer, or for a
+//     grant that begins
 //
 // A guard (see package guard) belongs inside: a cached denial needs no store and must not count as
 // an answer of a store that is away. Answers of a guard's policies are not cached.
@@ -208,7 +211,7 @@ func cacheable(call *stint.Call) bool {
 	asks := false
 	for i := range call.Takes {
 		t := &call.Takes[i]
-		if !t.Op.Asks() || t.Borrows > 0 || t.Live() || t.Limit == nil || t.Key == "" || !decidedByStore(t) || !lasting(t.Limit) {
+		if !t.Op.Asks() || t.Borrows > 0 || t.Live() || t.Limit == nil || t.Key == "" || limits.Granted(t) || !decidedByStore(t) || !lasting(t.Limit) {
 			return false
 		}
 		for j := range i {

@@ -93,8 +93,8 @@ func exact(limit *stint.Limit) bool {
 	return a == stint.TokenBucket && !limit.Spec().Step || a == stint.FixedWindow
 }
 
-// limits are of every kind; each has a second one with other numbers.
-var limits = func() (all []*stint.Limit) {
+// everyKind has limits of every kind; each has a second one with other numbers.
+var everyKind = func() (all []*stint.Limit) {
 	for _, spec := range []stint.Spec{
 		{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second},
 		{Algorithm: stint.TokenBucket, Requests: 5, Per: time.Second, Burst: 12},
@@ -141,7 +141,7 @@ func TestSame(t *testing.T) {
 					t.Log("seed", seed)
 				}
 			})
-			h := history{Rand: r, pair: newPair(), few: []*stint.Limit{limits[r.IntN(len(limits))], limits[r.IntN(len(limits))], limits[r.IntN(len(limits))]}}
+			h := history{Rand: r, pair: newPair(), few: []*stint.Limit{everyKind[r.IntN(len(everyKind))], everyKind[r.IntN(len(everyKind))], everyKind[r.IntN(len(everyKind))]}}
 			for i, a := range h.few {
 				for _, b := range h.few[i+1:] {
 					h.mixed = h.mixed || a != b && a.Algorithm() == b.Algorithm()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/store/memory"
 )
 
@@ -275,6 +276,26 @@ func TestExcluded(t *testing.T) {
 }
 
 var leased = &stint.Terms{Coordination: stint.Leased}
+
+// TestGrants: a denial of a take with grants answers no other take.
+func TestGrants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := alone(t, Options{MaxAge: time.Hour})
+		limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Minute})
+		begins := stint.At(time.Now().Add(time.Hour))
+		take := func(cost uint32) stint.Take {
+			grants := []limits.Grant{{ID: "later", Units: 5, Priority: limits.GrantPriority, From: begins, Until: stint.MaxInstant}}
+			return stint.Take{Key: "a", Limit: limit, Cost: cost, Handling: &stint.Handling{Meter: &limits.Meter{Grants: grants}}}
+		}
+		n.expect(1, true, take(10))
+		if d := n.expect(1, false, take(1)); d.RetryAfter != d.ResetAfter {
+			t.Errorf("%+v", d)
+		}
+		if d := n.expect(1, false, take(12)); d.RetryAfter != time.Hour {
+			t.Errorf("%+v", d)
+		}
+	})
+}
 
 // TestLeased: the denial of a leased take is cached if this process has no units of the key, as it
 // is decided as in strict mode.
