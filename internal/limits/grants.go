@@ -91,6 +91,16 @@ func CheckGrants(c *stint.Call) error {
 	return nil
 }
 
+// RefuseGrants returns ErrGrants if any take of the call has grants. Stores that keep no histories call it.
+func RefuseGrants(c *stint.Call) error {
+	for i := range c.Takes {
+		if Granted(&c.Takes[i]) {
+			return fmt.Errorf("take %d: this store keeps no grants: %w", i, ErrGrants)
+		}
+	}
+	return nil
+}
+
 // usableGrants reports whether a store can use the grants of a take.
 func usableGrants(t *stint.Take) bool {
 	m, spec := t.Handling.Meter, t.Limit.Spec()

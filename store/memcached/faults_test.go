@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/testkit"
 	"stint/internal/transaction"
 	"stint/store/memcached"
@@ -258,4 +259,16 @@ func TestOtherAnswer(t *testing.T) {
 	s.Close()
 	testkit.Must(t, l.Close())
 	served.Wait()
+}
+
+// Takes with grants are refused, as the store keeps no histories.
+func TestRefusesGrants(t *testing.T) {
+	s, err := memcached.Open("memcached://127.0.0.1:1", memcached.Options{})
+	testkit.Must(t, err)
+	defer s.Close()
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 1, Per: time.Hour})
+	call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: limit, Cost: 1, Handling: &stint.Handling{Meter: &limits.Meter{Rollover: 1}}}}}
+	if err := s.Decide(t.Context(), &call); !errors.Is(err, limits.ErrGrants) {
+		t.Errorf("error %v", err)
+	}
 }

@@ -2,12 +2,14 @@
 package memcached
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 	"stint/store/memcached/meta"
 )
@@ -110,7 +112,7 @@ func (s *Store) Decide(ctx context.Context, c *stint.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := transaction.CheckApart(c); err != nil {
+	if err := cmp.Or(transaction.CheckApart(c), limits.RefuseGrants(c)); err != nil {
 		return err
 	}
 	if err := s.evicting(); err != nil {
