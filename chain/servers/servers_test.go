@@ -14,6 +14,7 @@ import (
 
 	"stint"
 	"stint/chain/servers"
+	"stint/internal/limits"
 	"stint/internal/testkit"
 	"stint/store/memory"
 )
@@ -175,6 +176,50 @@ func TestTooLate(t *testing.T) {
 		if limit == hour && (got[0].Remaining != 10 || got[2].Remaining != 10) || limit == debts && got[0].Remaining != 6 {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+// TestGrants: what one server charged to grants goes back to them if another one denies meanwhile, and each
+// take of a key can be given back by itself.
+func TestGrants(t *testing.T) {
+	b := newBench(t)
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour})
+	granted := func(cost uint32) stint.Take {
+		grants := []limits.Grant{{ID: "g", Units: 5, Priority: limits.GrantPriority, Until: stint.MaxInstant}}
+		return stint.Take{Key: b.keys[0], Limit: limit, Cost: cost, Handling: &stint.Handling{Meter: &limits.Meter{Grants: grants}}}
+	}
+	decide := func(at stint.Instant, takes ...stint.Take) []stint.Decision {
+		t.Helper()
+		call := stint.Call{At: at, Takes: takes}
+		if err := b.Decide(t.Context(), &call); err != nil {
+			t.Fatal(err)
+		}
+		return call.Results
+	}
+	b.servers[1].before = func(n int, _ *stint.Call) error {
+		if n != 2 {
+			return nil
+		}
+		quicker := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[1], Limit: hour, Cost: 8}}}
+		return b.servers[1].Store.Decide(context.Background(), &quicker)
+	}
+	other := stint.Take{Key: b.keys[1], Limit: hour, Cost: 4}
+	if d := decide(noon, granted(8), granted(6), other); d[0].Remaining != 15 || d[2].Allowed {
+		t.Errorf("%+v", d)
+	}
+	later := noon.Add(time.Hour)
+	if d := decide(later, granted(0)); d[0].Remaining != 15 {
+		t.Errorf("%+v", d)
+	}
+	other.Cost = 1
+	d := decide(later, granted(8), granted(6), other)
+	if !d[1].Allowed || d[1].Remaining != 1 {
+		t.Errorf("%+v", d)
+	}
+	back := granted(6)
+	back.Op, back.Undo = stint.Refund, &d[1]
+	if d := decide(later.Add(time.Hour), back); d[0].Remaining != 15 { // the grant got 4, and the limit's window is over
+		t.Errorf("%+v", d)
 	}
 }
 
