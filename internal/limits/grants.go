@@ -41,6 +41,12 @@ const MaxUnits = 1 << 46
 // Meter.Rollover is the most units that a period of the key leaves to the next; 0: nothing. What it
 // leaves is what was left of the limit itself and of the period's own rollover, see Carry.
 //
+// # Use and thresholds
+//
+// The use of a period (see UseChange) has all units, wherever they came from. A threshold is a percentage of
+// Meter.Of, and is reached by what counts against the limit itself: neither grants nor a rollover move it. A
+// refund lowers the use only of a period that runs.
+//
 // # Limits
 //
 // Grants and rollovers need a Strict fixed_window whose windows begin at multiples of their length or

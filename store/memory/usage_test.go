@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,6 +153,81 @@ func TestGrantsSnapshot(t *testing.T) {
 	}
 	if again.Sweep(); again.Stats().Bytes != 0 {
 		t.Errorf("%d bytes of an empty store after a restart", again.Stats().Bytes)
+	}
+}
+
+// A threshold is of the limit itself, whatever a key uses of its grants, and the use has all units.
+func TestGrantsThresholds(t *testing.T) {
+	s := New(Options{Clock: func() stint.Instant { return stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)) }})
+	for i, step := range []struct {
+		cost   uint32
+		used   uint64
+		events []uint8
+	}{{10, 10, nil}, {4, 14, nil}, {1, 15, []uint8{50}}, {7, 22, []uint8{50, 100}}, {8, 30, []uint8{50, 100}}} {
+		take := meteredTake("a", tenAnHour, step.cost)
+		take.Handling.Meter.Grants = []transaction.Grant{{ID: "before", Units: 10, Priority: 1, Until: stint.MaxInstant}, {ID: "after", Units: 10, Priority: limits.GrantPriority, Until: stint.MaxInstant}}
+		call := stint.Call{Takes: []stint.Take{take}}
+		if err := s.Decide(context.Background(), &call); err != nil || !call.Results[0].Allowed {
+			t.Fatalf("step %d: %+v, %v", i, call.Results, err)
+		}
+		var fired []uint8
+		events, _ := s.Pending(context.Background(), 10)
+		for _, e := range events {
+			fired = append(fired, e.Threshold)
+			if e.Used > 10 || e.Of != 10 {
+				t.Errorf("step %d: %+v", i, e)
+			}
+		}
+		if u := usageOf(t, s, &take); u.History[0].Used != step.used || !slices.Equal(fired, step.events) {
+			t.Errorf("step %d: %+v, events at %d", i, u.History, fired)
+		}
+	}
+}
+
+// Many goroutines take and give back at once, alone and with another key: never more is taken than the
+// limit and the grants have, and all of it can be given back.
+func TestGrantsConcurrent(t *testing.T) {
+	s := New(Options{})
+	limit := stint.MustLimit(stint.Spec{Requests: 100, Per: 366 * 24 * time.Hour})
+	grants := []transaction.Grant{{ID: "a", Units: 30, Priority: 1, Until: stint.MaxInstant}, {ID: "b", Units: 70, Priority: limits.GrantPriority, Until: stint.MaxInstant}}
+	take := func(key stint.Key, cost uint32) stint.Take {
+		t := meteredTake(key, limit, cost)
+		t.Handling.Meter.Grants = grants
+		return t
+	}
+	var taken atomic.Int64
+	decide := func(call *stint.Call) {
+		if err := s.Decide(context.Background(), call); err != nil {
+			t.Error(err)
+		}
+	}
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 2))
+			for range 300 {
+				call := stint.Call{Takes: []stint.Take{take("k", uint32(1+r.IntN(40)))}}
+				if r.IntN(2) == 0 {
+					call.Takes = append(call.Takes, take("other", 0), take("k", 1))
+				}
+				cost := int64(call.Takes[0].Cost) + int64(len(call.Takes)/2)
+				if decide(&call); !call.Results[0].Allowed {
+					continue
+				}
+				if n := taken.Add(cost); n > 200 {
+					t.Errorf("%d units are taken of 200", n)
+				}
+				taken.Add(-cost)
+				for i := range call.Takes {
+					decide(&stint.Call{Takes: []stint.Take{transaction.Refund(call.Takes[i], uint64(call.Takes[i].Cost), &call.Results[i])}})
+				}
+			}
+		})
+	}
+	group.Wait()
+	call := stint.Call{Takes: []stint.Take{take("k", 0)}}
+	if decide(&call); call.Results[0].Remaining != 200 {
+		t.Errorf("%+v", call.Results[0])
 	}
 }
 
