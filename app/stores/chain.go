@@ -54,6 +54,8 @@ func (st *Stores) routes() router.Stores {
 		return router.Stores{Asks: st.placed}
 	case len(st.servers) > 0:
 		return st.servers[0].routes()
+	case st.durable != nil:
+		return router.Stores{Asks: st.durable}
 	}
 	return router.Stores{Asks: st.memory}
 }

@@ -33,7 +33,7 @@ func (st *Stores) Save() {
 // renames it and starts with an empty store: a service that starts at zero is better than none.
 func (st *Stores) newStore() (*memory.Store, error) {
 	c := st.config
-	options := memory.Options{Budget: c.Memory, Clock: c.Clock, Namespace: c.Namespace}
+	options := memory.Options{Budget: c.Memory, Clock: c.Clock, Namespace: c.Namespace, Journal: st.record}
 	if c.State == "" {
 		return memory.New(options), nil
 	}
@@ -93,9 +93,11 @@ func stateHint(err error) string {
 
 // save writes the state file. It logs and counts errors, after which the old file stays.
 func (st *Stores) save(level slog.Level) {
+	st.saving.Lock()
+	defer st.saving.Unlock()
 	began := time.Now()
 	keys := st.memory.Stats().Keys
-	err := st.memory.SaveFile(st.state)
+	err := st.saveAll()
 	st.metrics.Saved(time.Now(), err)
 	if err != nil {
 		st.log.Error("counts not saved", "file", st.config.State, "error", err,

@@ -19,6 +19,7 @@ import (
 	"stint/internal/system"
 	"stint/rule"
 	"stint/store/memory"
+	"stint/store/memory/journal"
 	"stint/telemetry"
 )
 
@@ -50,12 +51,15 @@ type Stores struct {
 	metrics *telemetry.Metrics // set by Register
 
 	memory  *memory.Store
-	servers []*server      // on the network; none: memory decides
-	placed  *servers.Store // distributes keys over several servers; nil for one
+	journal atomic.Pointer[journal.Journal] // of durable takes; nil: there was none yet
+	durable *durable                        // memory with the journal; nil: there is no state file, or counts are at a server
+	servers []*server                       // on the network; none: memory decides
+	placed  *servers.Store                  // distributes keys over several servers; nil for one
 	gossip  *gossip.Store
 	members *members.Members // members of gossip; nil: gossip is off
 
 	state     string             // path of the state file, with links resolved
+	saving    sync.Mutex         // held while the state file is written
 	lock      *system.FileLock   // lock of the state file; nil: there is none
 	secret    *rule.KeySecret    // hashes values in keys; nil: they use the plain SHA-256
 	newSecret settings.NewSecret // to write beside the state file
@@ -114,6 +118,9 @@ func (st *Stores) Run(ctx context.Context, group *sync.WaitGroup) {
 	if st.config.State != "" && st.config.StateInterval > 0 && !st.OnNetwork() {
 		group.Go(func() { system.Every(ctx, st.config.StateInterval, func() { st.save(slog.LevelDebug) }) })
 	}
+	if st.durable != nil {
+		group.Go(func() { system.Every(ctx, journalEvery, st.checkJournal) })
+	}
 }
 
 func (st *Stores) runServer(ctx context.Context, group *sync.WaitGroup, s *server) {
@@ -141,7 +148,12 @@ func (st *Stores) Warn(table *rule.Table) {
 func (st *Stores) openStore() (err error) {
 	c := st.config
 	if c.Store == "memory" {
-		st.memory, err = st.newStore()
+		if st.memory, err = st.newStore(); err != nil || c.State == "" {
+			return err
+		}
+		if err = st.replay(); err == nil {
+			st.durable = st.openDurable()
+		}
 		return err
 	}
 	list, err := c.StoreServers()
@@ -178,6 +190,11 @@ const closeTimeout = 250 * time.Millisecond
 
 // Close closes the stores and releases the state file.
 func (st *Stores) Close() {
+	if j := st.journal.Load(); j != nil {
+		if err := j.Close(); err != nil {
+			st.log.Error("cannot close the journal of durable takes", "file", st.config.State, "error", err)
+		}
+	}
 	if st.lock != nil {
 		// An error is only about the lock's file; the lock is released.
 		_ = st.lock.Release()
