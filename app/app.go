@@ -187,6 +187,9 @@ func (a *App) Start(ctx context.Context) error {
 	a.keys.Use(a.limiter.Table())
 	err := a.startError()
 	if err == nil {
+		err = a.stores.CheckDurable(a.limiter.Table())
+	}
+	if err == nil {
 		err = a.stores.KeepSecret()
 	}
 	if err == nil {

@@ -51,3 +51,31 @@ descriptors:
 		}
 	}
 }
+
+// Durable rules need a Redis with an append-only file; others do not.
+func TestDurableNeedsAOF(t *testing.T) {
+	for _, tt := range []struct {
+		words  string
+		args   []string
+		starts bool
+	}{
+		{"durable: true", []string{"--appendonly", "yes"}, true},
+		{"durable: true", []string{"--appendonly", "no"}, false},
+		{"durable: false", []string{"--appendonly", "no"}, true},
+	} {
+		dir := t.TempDir()
+		rules := filepath.Join(dir, "rules.yaml")
+		write(t, rules, "domain: api\ndescriptors: [{key: user, rate_limit: {requests: 2, per: 300d, "+tt.words+"}}]\n")
+		c := settings.Default()
+		c.Rules, c.Store, c.HTTP, c.GRPC, c.Admin = []string{rules}, testkit.StartRedis(t, append(tt.args, "--dir", dir)...).URL(), "127.0.0.1:0", "", ""
+		c.StoreTimeout = 5 * time.Second
+		c.Output = new(sink)
+		a, err := New(c)
+		testkit.Must(t, err)
+		err = a.Start(t.Context())
+		if (err == nil) != tt.starts || err != nil && !strings.Contains(err.Error(), "rule api/user is durable, and") {
+			t.Errorf("%s with %v: %v", tt.words, tt.args, err)
+		}
+		a.Stop(t.Context())
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"stint/fleet/lease"
 	"stint/fleet/quota"
 	"stint/internal/logging"
+	"stint/store/redis"
 )
 
 const (
@@ -41,6 +42,8 @@ type server struct {
 
 	seen atomic.Bool   // it worked at some time
 	lost atomic.Uint64 // how often it had lost counts
+
+	unsaved atomic.Pointer[redis.Warning] // why a crash of it loses durable takes; nil: it saves them, or is unknown
 
 	evicted atomic.Uint64 // how many keys memcached evicted
 
@@ -165,7 +168,14 @@ func (st *Stores) warnOfServer(ctx context.Context, s *server) {
 	if err != nil {
 		st.log.Debug("cannot read the settings of the store", "store", s.name, "error", err)
 	}
+	s.unsaved.Store(nil)
 	for _, w := range warnings {
+		if w.Unsaved {
+			s.unsaved.Store(&w)
+			if !st.hasDurable.Load() {
+				continue
+			}
+		}
 		st.log.Warn("the store may forget limits", "error", w.Problem, "hint", w.Hint)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"stint"
 	"stint/chain/guard"
 	"stint/internal/text"
+	"stint/rule"
 	"stint/store/memory"
 	"stint/store/memory/journal"
 )
@@ -111,6 +112,18 @@ func (st *Stores) replay() error {
 	}
 	if found.Records > 0 || found.Torn > 0 {
 		st.log.Info("durable takes loaded", "file", st.config.State, "records", found.Records, "torn_bytes", found.Torn, "took", since(began))
+	}
+	return nil
+}
+
+// CheckDurable returns an error if rules are durable and a server that was looked at does not save takes.
+func (st *Stores) CheckDurable(table *rule.Table) error {
+	durable := table.Durable()
+	st.hasDurable.Store(len(durable) > 0)
+	for _, s := range st.servers {
+		if w := s.unsaved.Load(); w != nil && len(durable) > 0 {
+			return st.config.Fault("store", fmt.Sprintf("rule %s is durable, and %s", durable[0].Name, w.Problem), w.Hint)
+		}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (n network) warnings(ctx context.Context) ([]redis.Warning, error) {
 	all, err := n.memcached.Warnings(ctx)
 	warnings := make([]redis.Warning, len(all))
 	for i, w := range all {
-		warnings[i] = redis.Warning(w)
+		warnings[i] = redis.Warning{Problem: w.Problem, Hint: w.Hint}
 	}
 	return warnings, err
 }

@@ -63,7 +63,10 @@ type Stores struct {
 	lock      *system.FileLock   // lock of the state file; nil: there is none
 	secret    *rule.KeySecret    // hashes values in keys; nil: they use the plain SHA-256
 	newSecret settings.NewSecret // to write beside the state file
-	refused   atomic.Bool        // a server has another secret
+
+	hasDurable atomic.Bool // some rule is durable
+
+	refused atomic.Bool // a server has another secret
 }
 
 // Open opens the configured stores, and loads the counts of the state file. It starts nothing. Errors
@@ -140,6 +143,7 @@ func (st *Stores) runServer(ctx context.Context, group *sync.WaitGroup, s *serve
 
 // Warn logs what the configuration lacks for rules.
 func (st *Stores) Warn(table *rule.Table) {
+	st.hasDurable.Store(len(table.Durable()) > 0)
 	st.warnOfGossip(table)
 	st.warnOfSecret(table)
 }

@@ -35,6 +35,11 @@ func ReadWarnings(ctx context.Context, client rueidis.Client) ([]Warning, error)
 			return all, Explain("look at "+address, err)
 		}
 		all = append(all, MemoryWarnings(address, text)...)
+		text, err = node.Do(ctx, node.B().Info().Section("persistence").Build()).ToString()
+		if err != nil {
+			return all, Explain("look at "+address, err)
+		}
+		all = append(all, SavingWarnings(address, text)...)
 	}
 	return all, nil
 }

@@ -10,6 +10,19 @@ import (
 type Warning struct {
 	Problem string
 	Hint    string
+	Unsaved bool // it concerns only limits that must survive a crash of the server
+}
+
+// SavingWarnings returns the warning about a server that keeps no append-only file, by its answer to INFO.
+func SavingWarnings(address, text string) []Warning {
+	if parseInfo(text)["aof_enabled"] != "0" {
+		return nil
+	}
+	return []Warning{{
+		Problem: address + " keeps no append-only file (appendonly no), so a crash of it loses takes of durable rules",
+		Hint:    "set appendonly yes on the server, or leave durable out of the rules",
+		Unsaved: true,
+	}}
 }
 
 // MemoryWarnings returns the warnings about the memory settings of a server, by its answer to INFO.
