@@ -81,18 +81,15 @@ type Terms struct {
 	KeptAfterLoss bool
 
 	// AskPeers means that a node asks all others for their counts before it decides a Gossip
-	// take.
-	AskPeers bool
+	// take. Durable means that a Strict take must be on disk before it is answered, as far as the store
+	// can do that, and follows OnFailure after the store lost counts; see the store.
+	AskPeers, Durable bool
 
 	// Usage is of how many periods before the current one the store keeps the use of a key. Notify are
 	// the percentages of the limit, 1 to 100 and ascending, at which it writes an event into its outbox.
 	// Both work only for a Strict fixed_window whose takes have a Handling.Meter.
 	Usage  int
 	Notify []uint8
-
-	// Durable means that a Strict take must be on disk before it is answered, as far as the store can
-	// do that; see the store.
-	Durable bool
 
 	// Keys is the largest number of keys of the rule on a node that decides alone (see Eventual);
 	// 0: as many as memory allows.
@@ -162,11 +159,6 @@ func (t *Take) Charged(d *Decision) uint32 {
 
 // Metered reports whether the store keeps a history of the key's use, or writes events about it.
 func (t *Take) Metered() bool { return t.Handling != nil && t.Handling.Meter != nil }
-
-// Durable reports whether the take must be on disk before it is answered, see Terms.Durable.
-func (t *Take) Durable() bool {
-	return t.Handling != nil && t.Handling.Terms != nil && t.Handling.Terms.Durable
-}
 
 // Live returns the take's Handling.Live.
 func (t *Take) Live() bool { return t.Handling != nil && t.Handling.Live }

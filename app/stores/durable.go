@@ -8,10 +8,11 @@ import (
 
 	"stint"
 	"stint/chain/guard"
+	"stint/internal/system"
 	"stint/internal/text"
+	"stint/internal/transaction"
 	"stint/rule"
 	"stint/store/memory"
-	"stint/store/memory/journal"
 )
 
 const (
@@ -44,7 +45,7 @@ func (st *Stores) openDurable() *durable {
 // Decide implements stint.Store.
 func (d *durable) Decide(ctx context.Context, call *stint.Call) error {
 	for i := range call.Takes {
-		if call.Takes[i].Durable() {
+		if transaction.Durable(&call.Takes[i]) {
 			return d.guarded.Decide(ctx, call)
 		}
 	}
@@ -84,7 +85,7 @@ func (st *Stores) journalChanged(now guard.Status) {
 }
 
 // openJournal returns the journal. The first durable take begins a new file of it.
-func (st *Stores) openJournal() (*journal.Journal, error) {
+func (st *Stores) openJournal() (*system.Journal, error) {
 	if j := st.journal.Load(); j != nil {
 		return j, nil
 	}
@@ -93,7 +94,7 @@ func (st *Stores) openJournal() (*journal.Journal, error) {
 	if j := st.journal.Load(); j != nil {
 		return j, nil
 	}
-	j, err := journal.Open(st.state, st.memory.JournalHead())
+	j, err := system.OpenJournal(st.state, st.memory.JournalHead())
 	if err != nil {
 		return nil, fmt.Errorf("cannot begin a journal: %w", err)
 	}
@@ -105,7 +106,7 @@ func (st *Stores) openJournal() (*journal.Journal, error) {
 // use stops the start: to go on without it would give durable limits a fresh start.
 func (st *Stores) replay() error {
 	began := time.Now()
-	found, err := journal.Replay(st.state, journal.Reader{Head: st.memory.ReplayHead, Record: st.memory.Replay})
+	found, err := system.ReplayJournal(st.state, system.JournalReader{Head: st.memory.ReplayHead, Record: st.memory.Replay})
 	if err != nil {
 		return st.config.Fault("state", "cannot read the journal of durable limits: "+text.Cause(err),
 			"look for a faulty disk or a state file that does not belong to it; to start without what it has, move the files "+st.state+".journal-* away")

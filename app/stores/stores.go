@@ -19,7 +19,6 @@ import (
 	"stint/internal/system"
 	"stint/rule"
 	"stint/store/memory"
-	"stint/store/memory/journal"
 	"stint/telemetry"
 )
 
@@ -51,10 +50,10 @@ type Stores struct {
 	metrics *telemetry.Metrics // set by Register
 
 	memory  *memory.Store
-	journal atomic.Pointer[journal.Journal] // of durable takes; nil: there was none yet
-	durable *durable                        // memory with the journal; nil: there is no state file, or counts are at a server
-	servers []*server                       // on the network; none: memory decides
-	placed  *servers.Store                  // distributes keys over several servers; nil for one
+	journal atomic.Pointer[system.Journal] // of durable takes; nil: there was none yet
+	durable *durable                       // memory with the journal; nil: there is no state file, or counts are at a server
+	servers []*server                      // on the network; none: memory decides
+	placed  *servers.Store                 // distributes keys over several servers; nil for one
 	gossip  *gossip.Store
 	members *members.Members // members of gossip; nil: gossip is off
 

@@ -99,11 +99,6 @@ var layers = []layer{
 		"a client of memcached sends commands and reads answers, and knows no limits",
 	},
 	{
-		[]string{"store/memory/journal"},
-		[]string{"internal/system"},
-		"a journal knows bytes and files; what the bytes mean is the business of the store",
-	},
-	{
 		[]string{"store/redis/connect"},
 		[]string{".", "internal/transaction", "store/redis/script"},
 		"where a server is and what is wrong with it is read apart from what it is asked",
@@ -361,7 +356,7 @@ var layers = []layer{
 	{
 		[]string{"app", "app/settings", "app/stores"},
 		[]string{
-			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/reservation", "load", "notify", "records", "records/inforce", "records/trail", "store/*", "store/memory/journal", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/otlp", "dashboard",
+			".", "app/settings", "app/stores", "rule", "rule/audit", "rule/rulefile", "rule/catalog", "rule/catalog/*", "limiter", "limiter/reservation", "load", "notify", "records", "records/inforce", "records/trail", "store/*", "store/redis/connect", "store/redis/recordlog", "facts", "chain/*", "fleet/*", "fleet/gossip/members", "telemetry", "telemetry/otlp", "dashboard",
 			"server/*", "server/httpapi/limitjson", "server/rls/transport", "httplimit", "grpclimit", "docs", "internal/...",
 		},
 		"app wires the service; commands and replay are not part of it",

@@ -3,6 +3,8 @@ package system
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math/bits"
 	"unsafe"
 )
@@ -59,4 +61,34 @@ func wordOf(p []byte) uint64 { return binary.LittleEndian.Uint64(p) }
 func fold(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo
+}
+
+// knownKey is the text whose fingerprint follows a seed in a file.
+const knownKey = "the same key, the same fingerprint"
+
+// seedSize is how many bytes a seed has in a file.
+const seedSize = 4*8 + 8
+
+// Append appends a seed as files have it, with the fingerprint of a known text.
+func (s *Seed) Append(b []byte) []byte {
+	for _, part := range s {
+		b = binary.LittleEndian.AppendUint64(b, part)
+	}
+	return binary.LittleEndian.AppendUint64(b, s.Sum(0, knownKey))
+}
+
+// ReadSeed reads what Append wrote, and checks that fingerprints are computed in the same way.
+func ReadSeed(b []byte) (s Seed, err error) {
+	if len(b) != seedSize {
+		return s, fmt.Errorf("%d bytes where the seed should be", len(b))
+	}
+	for i := range s {
+		if s[i] = binary.LittleEndian.Uint64(b[8*i:]); s[i] == 0 {
+			return s, errors.New("the seed is empty")
+		}
+	}
+	if binary.LittleEndian.Uint64(b[seedSize-8:]) != s.Sum(0, knownKey) {
+		return s, errors.New("its fingerprints are computed in another way")
+	}
+	return s, nil
 }

@@ -223,12 +223,7 @@ type Event struct {
 }
 
 // RuleName returns DOMAIN/NAME of the rule. Names that were not given begin with the domain.
-func (e *Event) RuleName() string {
-	if strings.HasPrefix(e.Rule, e.Domain+"/") {
-		return e.Rule
-	}
-	return e.Domain + "/" + e.Rule
-}
+func (e *Event) RuleName() string { return RuleName(e.Domain, e.Rule) }
 
 // Join returns the usage of a key of which two stores have a part: the sum of their periods.
 func (u *Usage) Join(other *Usage) Usage {

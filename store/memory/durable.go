@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"stint"
+	"stint/internal/system"
 	"stint/internal/transaction"
 )
 
@@ -46,7 +47,7 @@ func (s *Store) recordLocked(sh *shard, fp uint64) {
 
 // recordEvent gives the journal an event of a key.
 func (s *Store) recordEvent(t *stint.Take, o *transaction.Event) {
-	if s.journal == nil || !t.Durable() {
+	if s.journal == nil || !transaction.Durable(t) {
 		return
 	}
 	text, _ := o.AppendBinary(nil) // the error is always nil
@@ -55,21 +56,15 @@ func (s *Store) recordEvent(t *stint.Take, o *transaction.Event) {
 
 // JournalHead returns what the head of a journal must have for ReplayHead: the seed of the fingerprints.
 // Keep it secret, see WriteSnapshot.
-func (s *Store) JournalHead() []byte {
-	var b []byte
-	for _, part := range s.seed {
-		b = binary.LittleEndian.AppendUint64(b, part)
-	}
-	return binary.LittleEndian.AppendUint64(b, s.seed.Sum(0, knownKey))
-}
+func (s *Store) JournalHead() []byte { return s.seed.Append(nil) }
 
 // ReplayHead checks the head of a journal before its records are replayed. A store without keys takes
 // over the seed; another one must have the same. No other goroutine may use the store yet.
 func (s *Store) ReplayHead(head []byte) error {
-	seed, err := readSeed(head)
+	seed, err := system.ReadSeed(head)
 	switch {
 	case err != nil:
-		return err
+		return damaged("%v", err)
 	case seed == s.seed:
 		return nil
 	case s.Stats().Keys > 0 || s.metered.Load():
@@ -82,21 +77,16 @@ func (s *Store) ReplayHead(head []byte) error {
 // Replay replaces the state of a key by that of a record for Options.Journal. Records are replayed in
 // their order, after the snapshot was loaded. No other goroutine may use the store yet.
 func (s *Store) Replay(record []byte) error {
-	d := decoder{store: s, budget: s.budget, now: s.now(0), left: record, replaces: true}
-	for len(d.left) > 0 {
-		if err := d.record(); err != nil {
-			return err
-		}
-	}
-	return nil
+	d := decoder{store: s, budget: s.budget, now: s.now(0), BlockReader: &system.BlockReader{Bytes: system.Bytes{Left: record}}, replaces: true}
+	return d.records()
 }
 
 // gone reads the fingerprint of a key that is untouched.
 func (d *decoder) gone() error {
-	if len(d.left) < 8 || !d.replaces {
+	if len(d.Left) < 8 || !d.replaces {
 		return damaged("a state of no key")
 	}
-	d.store.replaceState(d.readUint64(), nil, d.now)
+	d.store.replaceState(d.Uint64(), nil, d.now)
 	return nil
 }
 

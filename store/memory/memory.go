@@ -262,7 +262,7 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 			}
 		}
 		if !quick || !s.quick(fp, t.Limit, uint64(t.Cost), now, &c.Results[i]) {
-			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t), take: metered(t), durable: t.Durable()}, &c.Results[i])
+			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t), take: metered(t), durable: transaction.Durable(t)}, &c.Results[i])
 			now = 0
 		}
 	}
@@ -271,7 +271,7 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 
 // isQuick reports whether quick can decide a take.
 func isQuick(t *stint.Take) bool {
-	return t.Op == stint.Ask && (t.Handling == nil || t.Handling.Loan == nil && t.Handling.Meter == nil && !t.Durable()) && t.Limit.ForStores().Packed()
+	return t.Op == stint.Ask && (t.Handling == nil || t.Handling.Loan == nil && t.Handling.Meter == nil && !transaction.Durable(t)) && t.Limit.ForStores().Packed()
 }
 
 // fewTakes is the number of takes from which nextFingerprint looks ahead.

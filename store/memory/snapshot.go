@@ -1,11 +1,9 @@
 package memory
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"math"
 	"runtime"
@@ -13,19 +11,18 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/system"
 	"stint/internal/transaction"
 )
 
 // A snapshot is all states of a store as bytes: a head, then blocks.
 //
 //	head    "stintmem", the version in 4 bytes (little-endian, as all numbers of fixed size)
-//	block   length of the content in 8 bytes, content, SHA-256 of the snapshot from its
-//	        first byte to the end of this content
+//	block   see system.BlockWriter
 //
-// So a reader checks a block before it parses it, and no change, omission, repetition or other
-// order passes. The first block is the seed in 32 bytes and the fingerprint of a known text in 8,
-// by which a reader checks that it computes fingerprints the same way. The other blocks have
-// records, each after a byte for its kind:
+// The first block is the seed in 32 bytes and the fingerprint of a known text in 8, by which a reader
+// checks that it computes fingerprints the same way. The other blocks have records, each after a byte
+// for its kind:
 //
 //	limit   the numbers of a limit, see transaction.AppendSpec. Limits count from 0.
 //	word    a limit's number (uvarint), fingerprint (8 bytes), state as StoreLimit.Pack writes it (uvarint)
@@ -45,7 +42,6 @@ const (
 	penaltyVersion  = 2
 	plainVersion    = 1
 	headSize        = len(snapshotMagic) + 4
-	seedSize        = 4 * 8
 
 	recordLimit = 1
 	recordWord  = 2
@@ -60,9 +56,6 @@ const (
 
 	// unknownZone stands for the number of a limit whose time zone cannot be written.
 	unknownZone = math.MaxUint64
-
-	// knownKey is the text whose fingerprint is in each snapshot.
-	knownKey = "the same key, the same fingerprint"
 )
 
 // Errors of Load, wrapped with details.
@@ -95,8 +88,8 @@ func (s *Store) WriteSnapshot(w io.Writer) error {
 	if err := s.checkMade(); err != nil {
 		return err
 	}
-	e := &encoder{w: w, sum: sha256.New(), now: s.now(0), limits: make(map[*stint.Limit]uint64), specs: make(map[stint.Spec]uint64)}
-	e.head(s)
+	e := &encoder{now: s.now(0), limits: make(map[*stint.Limit]uint64), specs: make(map[stint.Spec]uint64)}
+	e.head(w, s)
 	var c shardCopy
 	for i := range s.shards {
 		c.copyShard(&s.shards[i])
@@ -110,8 +103,8 @@ func (s *Store) WriteSnapshot(w io.Writer) error {
 		for i := range c.meters {
 			e.usage(&c.meters[i])
 		}
-		if e.err != nil {
-			return e.err
+		if err := e.blocks.Err(); err != nil {
+			return err
 		}
 		runtime.Gosched() // lets waiting decisions run first
 	}
@@ -176,13 +169,11 @@ func (c *shardCopy) reserve(sh *shard) {
 	}
 }
 
-// encoder writes a snapshot. It keeps the first error and does nothing after it.
+// encoder writes a snapshot.
 type encoder struct {
-	w     io.Writer
-	sum   hash.Hash
-	now   stint.Instant
-	block []byte
-	err   error
+	blocks *system.BlockWriter
+	now    stint.Instant
+	block  []byte
 
 	limits   map[*stint.Limit]uint64 // number of each limit in the snapshot
 	specs    map[stint.Spec]uint64   // number of each spec, as programs may make a new limit for each call
@@ -195,26 +186,14 @@ type encoder struct {
 	booked    bool // the version allows books
 }
 
-// write writes bytes and adds them to the checksum.
-func (e *encoder) write(b []byte) {
-	if e.err == nil {
-		e.sum.Write(b)
-		_, e.err = e.w.Write(b)
-	}
-}
-
 // flush ends a block.
 func (e *encoder) flush() {
-	e.write(binary.LittleEndian.AppendUint64(nil, uint64(len(e.block))))
-	e.write(e.block)
-	if e.err == nil {
-		_, e.err = e.w.Write(e.sum.Sum(nil))
-	}
+	e.blocks.Write(e.block)
 	e.block = e.block[:0]
 }
 
 // head writes the head and the first block.
-func (e *encoder) head(s *Store) {
+func (e *encoder) head(w io.Writer, s *Store) {
 	version := uint32(plainVersion)
 	e.booked, e.metered = s.booked.Load(), s.metered.Load()
 	e.penalties = e.metered || s.penalties.Load()
@@ -226,11 +205,8 @@ func (e *encoder) head(s *Store) {
 	case e.penalties:
 		version = penaltyVersion
 	}
-	e.write(binary.LittleEndian.AppendUint32([]byte(snapshotMagic), version))
-	for _, part := range s.seed {
-		e.block = binary.LittleEndian.AppendUint64(e.block, part)
-	}
-	e.block = binary.LittleEndian.AppendUint64(e.block, s.seed.Sum(0, knownKey))
+	e.blocks = system.NewBlockWriter(w, binary.LittleEndian.AppendUint32([]byte(snapshotMagic), version))
+	e.block = s.seed.Append(e.block)
 	e.flush()
 }
 
@@ -240,7 +216,7 @@ func (e *encoder) end() error {
 	e.block = binary.AppendUvarint(e.block, e.states)
 	e.block = binary.AppendUvarint(e.block, uint64(e.lastDrop))
 	e.flush()
-	return e.err
+	return e.blocks.Err()
 }
 
 // word writes a state of one word.

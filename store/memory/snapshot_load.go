@@ -1,11 +1,8 @@
 package memory
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"hash"
 	"io"
 
 	"stint"
@@ -22,25 +19,20 @@ import (
 // no store and an error that wraps ErrDamaged or ErrNewer; it returns errors of r unchanged.
 func Load(r io.Reader, options Options) (*Store, error) {
 	s := New(options)
-	d := &decoder{r: r, sum: sha256.New(), store: s, budget: s.budget}
-	if err := d.head(); err != nil {
+	d := &decoder{store: s, budget: s.budget}
+	if err := d.head(r); err != nil {
 		return nil, err
 	}
 	d.now = s.now(0)
 	for !d.ended {
-		if err := d.next(); err != nil {
+		if err := ofBlock(d.Next()); err != nil {
 			return nil, err
 		}
-		for len(d.left) > 0 {
-			if err := d.record(); err != nil {
-				return nil, err
-			}
+		if err := d.records(); err != nil {
+			return nil, err
 		}
 	}
-	switch n, err := io.ReadFull(r, make([]byte, 1)); {
-	case n > 0:
-		return nil, damaged("more bytes after its end")
-	case err != io.EOF:
+	if err := ofBlock(d.End()); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -48,14 +40,11 @@ func Load(r io.Reader, options Options) (*Store, error) {
 
 // decoder reads a snapshot into a store that no other goroutine uses yet.
 type decoder struct {
-	r      io.Reader
-	sum    hash.Hash
+	*system.BlockReader
 	store  *Store
 	budget int64 // budget of the finished store
 	now    stint.Instant
 
-	block    bytes.Buffer
-	left     []byte // unread rest of block
 	limits   []*stint.Limit
 	states   uint64
 	lastDrop stint.Instant // latest time at which an expired state was dropped
@@ -64,10 +53,10 @@ type decoder struct {
 }
 
 // head reads the head and the first block.
-func (d *decoder) head() error {
-	head := make([]byte, headSize)
-	if err := d.readFull(head); err != nil {
-		return err
+func (d *decoder) head(r io.Reader) error {
+	blocks, head, err := system.NewBlockReader(r, headSize)
+	if err != nil {
+		return ofBlock(err)
 	}
 	version := binary.LittleEndian.Uint32(head[len(snapshotMagic):])
 	switch {
@@ -76,76 +65,37 @@ func (d *decoder) head() error {
 	case version > snapshotVersion:
 		return ErrNewer
 	}
-	d.sum.Write(head)
-	if err := d.next(); err != nil {
-		return err
+	d.BlockReader = blocks
+	if err := d.Next(); err != nil {
+		return ofBlock(err)
 	}
-	seed, err := readSeed(d.left)
-	d.store.seed = seed
-	return err
-}
-
-// readSeed reads the seed of fingerprints, and checks that they are computed in the same way.
-func readSeed(b []byte) (seed system.Seed, err error) {
-	if len(b) != seedSize+8 {
-		return seed, damaged("%d bytes where the seed should be", len(b))
+	if d.store.seed, err = system.ReadSeed(d.Left); err != nil {
+		return damaged("%v", err)
 	}
-	for i := range seed {
-		if seed[i] = binary.LittleEndian.Uint64(b[8*i:]); seed[i] == 0 {
-			return seed, damaged("the seed is empty")
-		}
-	}
-	if binary.LittleEndian.Uint64(b[seedSize:]) != seed.Sum(0, knownKey) {
-		return seed, damaged("its fingerprints are computed in another way")
-	}
-	return seed, nil
-}
-
-// next reads a block and checks its checksum.
-func (d *decoder) next() error {
-	var length [8]byte
-	if err := d.readFull(length[:]); err != nil {
-		return err
-	}
-	size := int64(binary.LittleEndian.Uint64(length[:]))
-	if size <= 0 {
-		return damaged("a block of impossible length")
-	}
-	d.block.Reset()
-	// The buffer grows with the data, so a damaged length cannot exhaust memory.
-	if _, err := io.CopyN(&d.block, d.r, size); err != nil {
-		return cutOff(err)
-	}
-	var sum [sha256.Size]byte
-	if err := d.readFull(sum[:]); err != nil {
-		return err
-	}
-	d.sum.Write(length[:])
-	d.sum.Write(d.block.Bytes())
-	if !bytes.Equal(d.sum.Sum(nil), sum[:]) {
-		return damaged("its checksum is wrong")
-	}
-	d.left = d.block.Bytes()
 	return nil
 }
 
-// readFull reads len(b) bytes into b.
-func (d *decoder) readFull(b []byte) error {
-	_, err := io.ReadFull(d.r, b)
-	return cutOff(err)
-}
-
-// cutOff turns the error about an early end into ErrDamaged.
-func cutOff(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return damaged("it is cut off")
+// ofBlock turns the error of a block that cannot be read into ErrDamaged.
+func ofBlock(err error) error {
+	if fault, ok := errors.AsType[system.BlockError](err); ok {
+		return damaged("%s", string(fault))
 	}
 	return err
+}
+
+// records reads the records of the block.
+func (d *decoder) records() error {
+	for len(d.Left) > 0 {
+		if err := d.record(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // record reads the next record of the block.
 func (d *decoder) record() error {
-	switch kind := d.readByte(); kind {
+	switch kind := d.Byte(); kind {
 	case recordLimit:
 		return d.limit()
 	case recordWord, recordState:
@@ -159,9 +109,9 @@ func (d *decoder) record() error {
 	case recordGone:
 		return d.gone()
 	case recordEnd:
-		states, ok := d.uvarint()
-		lastDrop, alsoOK := d.uvarint()
-		if !ok || !alsoOK || states != d.states || lastDrop > uint64(stint.MaxInstant) || len(d.left) > 0 {
+		states, ok := d.Uvarint()
+		lastDrop, alsoOK := d.Uvarint()
+		if !ok || !alsoOK || states != d.states || lastDrop > uint64(stint.MaxInstant) || len(d.Left) > 0 {
 			return damaged("its last record is wrong")
 		}
 		if dropped := stint.Instant(lastDrop); !dropped.Future(d.now) {
@@ -178,23 +128,23 @@ func (d *decoder) record() error {
 
 // limit reads the numbers of a limit.
 func (d *decoder) limit() error {
-	limit, rest, err := transaction.ReadSpec(d.left)
+	limit, rest, err := transaction.ReadSpec(d.Left)
 	if err != nil {
 		return damaged("%v", err)
 	}
-	d.limits, d.left = append(d.limits, limit), rest
+	d.limits, d.Left = append(d.limits, limit), rest
 	return nil
 }
 
 // state reads a state and adds it to the store.
 func (d *decoder) state(kind byte) error {
-	number, ok := d.uvarint()
-	if !ok || number >= uint64(len(d.limits)) || len(d.left) < 8 {
+	number, ok := d.Uvarint()
+	if !ok || number >= uint64(len(d.limits)) || len(d.Left) < 8 {
 		return damaged("a state of no limit")
 	}
 	limit := d.limits[number]
-	fp := d.readUint64()
-	word, ok := d.uvarint() // or the length of a state
+	fp := d.Uint64()
+	word, ok := d.Uvarint() // or the length of a state
 	if !ok || fp == empty || fp == closed {
 		return damaged("a state of no key")
 	}
@@ -205,10 +155,10 @@ func (d *decoder) state(kind byte) error {
 		}
 		st = limit.ForStores().Unpack(word)
 	} else {
-		if word > uint64(len(d.left)) {
+		if word > uint64(len(d.Left)) {
 			return damaged("a state that is cut")
 		}
-		if err := st.UnmarshalBinary(d.cut(int(word))); err != nil {
+		if err := st.UnmarshalBinary(d.Cut(int(word))); err != nil {
 			return damaged("%v", err)
 		}
 	}
@@ -230,42 +180,6 @@ func (d *decoder) state(kind byte) error {
 		return damaged("it has a key twice")
 	}
 	return nil
-}
-
-// readByte returns the next byte, 0 if there is none.
-func (d *decoder) readByte() byte {
-	if len(d.left) == 0 {
-		return 0
-	}
-	return d.cut(1)[0]
-}
-
-// readUint64 returns the next eight bytes as a number. The caller checks that they are there.
-func (d *decoder) readUint64() uint64 { return binary.LittleEndian.Uint64(d.cut(8)) }
-
-// cut returns the next n bytes. The caller checks that they are there.
-func (d *decoder) cut(n int) []byte {
-	b := d.left[:n]
-	d.left = d.left[n:]
-	return b
-}
-
-// text returns the next text, which follows its length; false if it is cut.
-func (d *decoder) text() ([]byte, bool) {
-	length, ok := d.uvarint()
-	if !ok || length > uint64(len(d.left)) {
-		return nil, false
-	}
-	return d.cut(int(length)), true
-}
-
-func (d *decoder) uvarint() (uint64, bool) {
-	v, n := binary.Uvarint(d.left)
-	if n <= 0 {
-		return 0, false
-	}
-	d.left = d.left[n:]
-	return v, true
 }
 
 // restore adds the state of a key. It returns false if the map has the key already.

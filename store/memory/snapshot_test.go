@@ -355,8 +355,8 @@ func split(b []byte) [][]byte {
 // sealed returns a snapshot with this content after its first block, with right checksums.
 func sealed(content []byte) []byte {
 	var b bytes.Buffer
-	e := &encoder{w: &b, sum: sha256.New()}
-	e.head(&Store{seed: [4]uint64{1, 2, 3, 4}})
+	e := new(encoder)
+	e.head(&b, &Store{seed: [4]uint64{1, 2, 3, 4}})
 	e.block = append(e.block, content...)
 	e.flush()
 	return b.Bytes()

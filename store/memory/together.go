@@ -82,12 +82,12 @@ func (s *Store) find(w *call, c *stint.Call) {
 	}
 	for i := range c.Takes {
 		t := &c.Takes[i]
-		if t.Loan() == nil && !t.Metered() && !t.Durable() {
+		if t.Loan() == nil && !t.Metered() && !transaction.Durable(t) {
 			continue
 		}
 		if n := w.Of(i); n >= 0 {
 			w.Parts[n].Loan = s.loan(t)
-			w.held[n].inMap = w.held[n].inMap || w.Parts[n].Loan != nil || t.Metered() || t.Durable()
+			w.held[n].inMap = w.held[n].inMap || w.Parts[n].Loan != nil || t.Metered() || transaction.Durable(t)
 		}
 	}
 }
@@ -313,7 +313,7 @@ func (s *Store) write(w *call, now stint.Instant) {
 			if p.Take.Metered() {
 				s.meterLocked(h.sh, p.Name, p.Take, p.Book, p.Change, p.At)
 			}
-			if p.Take.Durable() && (p.Source || recordsChange(p.Take.Op, p.Take.Limit, p.Units(), &p.Result)) {
+			if transaction.Durable(p.Take) && (p.Source || recordsChange(p.Take.Op, p.Take.Limit, p.Units(), &p.Result)) {
 				s.recordLocked(h.sh, p.Name)
 			}
 		case h.slot != nil:

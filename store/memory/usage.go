@@ -225,12 +225,12 @@ func (e *encoder) event(o *transaction.Event) {
 
 // usage reads a history and adds it to the store.
 func (d *decoder) usage() error {
-	if len(d.left) < 8 {
+	if len(d.Left) < 8 {
 		return damaged("a history of no key")
 	}
-	fp, m := d.readUint64(), new(meter)
-	expiry, ok := d.uvarint()
-	text, also := d.text()
+	fp, m := d.Uint64(), new(meter)
+	expiry, ok := d.Uvarint()
+	text, also := d.Text()
 	if !ok || !also || expiry > uint64(stint.MaxInstant) || m.UnmarshalBinary(text) != nil {
 		return damaged("a history that is cut")
 	}
@@ -273,7 +273,7 @@ func (d *decoder) book() error {
 // event reads an event and adds it to the outbox.
 func (d *decoder) event() error {
 	var e transaction.Event
-	if text, ok := d.text(); !ok || e.UnmarshalBinary(text) != nil {
+	if text, ok := d.Text(); !ok || e.UnmarshalBinary(text) != nil {
 		return damaged("an event that is cut")
 	}
 	d.store.outbox.Add(e)

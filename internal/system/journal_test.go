@@ -1,4 +1,4 @@
-package journal
+package system
 
 import (
 	"bytes"
@@ -16,10 +16,10 @@ import (
 
 var background = context.Background()
 
-// records returns all records of a journal, and what Replay found.
-func records(t *testing.T, name string) (all []string, found Replayed) {
+// journalRecords returns all records of a journal, and what ReplayJournal found.
+func journalRecords(t *testing.T, name string) (all []string, found Replayed) {
 	t.Helper()
-	found, err := Replay(name, Reader{
+	found, err := ReplayJournal(name, JournalReader{
 		Head: func(head []byte) error {
 			if string(head) != "head" {
 				return fmt.Errorf("head %q", head)
@@ -32,18 +32,18 @@ func records(t *testing.T, name string) (all []string, found Replayed) {
 	return all, found
 }
 
-func open(t *testing.T, name string) *Journal {
+func openJournal(t *testing.T, name string) *Journal {
 	t.Helper()
-	j, err := Open(name, []byte("head"))
+	j, err := OpenJournal(name, []byte("head"))
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = j.Close() }) // closed by itself where that matters
 	return j
 }
 
 // What Sync has answered is in the files, before the journal is closed.
-func TestSync(t *testing.T) {
+func TestJournalSync(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a[*]b")
-	j := open(t, name)
+	j := openJournal(t, name)
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
@@ -54,7 +54,7 @@ func TestSync(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got, found := records(t, name)
+	got, found := journalRecords(t, name)
 	if len(got) != 50 || found.Records != 50 || found.Files != 1 || found.Torn != 0 {
 		t.Errorf("%d records, %+v", len(got), found)
 	}
@@ -64,15 +64,15 @@ func TestSync(t *testing.T) {
 }
 
 // A torn tail is dropped, wherever it is cut; what stands before it is read.
-func TestTornTail(t *testing.T) {
+func TestJournalTornTail(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a")
-	j := open(t, name)
+	j := openJournal(t, name)
 	for _, text := range []string{"one", "two"} {
 		j.Append([]byte(text))
 		testkit.Must(t, j.Sync(background))
 	}
 	testkit.Must(t, j.Close())
-	path := fileName(name, 1)
+	path := journalName(name, 1)
 	whole, err := os.ReadFile(path)
 	testkit.Must(t, err)
 	last := recordHead + len("two")
@@ -82,7 +82,7 @@ func TestTornTail(t *testing.T) {
 		if n < len(whole)-last {
 			want = nil
 		}
-		if got, found := records(t, name); !slices.Equal(got, want) || n > len(whole)-last && found.Torn != int64(n-len(whole)+last) {
+		if got, found := journalRecords(t, name); !slices.Equal(got, want) || n > len(whole)-last && found.Torn != int64(n-len(whole)+last) {
 			t.Fatalf("cut at %d of %d: %q, %+v", n, len(whole), got, found)
 		}
 	}
@@ -90,37 +90,37 @@ func TestTornTail(t *testing.T) {
 		changed := bytes.Clone(whole)
 		changed[at] ^= 1
 		testkit.Must(t, os.WriteFile(path, changed, 0o600))
-		if got, _ := records(t, name); !slices.Equal(got, []string{"one"}) {
+		if got, _ := journalRecords(t, name); !slices.Equal(got, []string{"one"}) {
 			t.Fatalf("a bit changed at %d: %q", at, got)
 		}
 	}
 	testkit.Must(t, os.WriteFile(path, []byte("something else"), 0o600))
-	if _, err := Replay(name, Reader{}); !errors.Is(err, ErrDamaged) {
+	if _, err := ReplayJournal(name, JournalReader{}); !errors.Is(err, ErrJournalDamaged) {
 		t.Errorf("another file: %v", err)
 	}
 }
 
 // Files follow each other until drop removes the older ones; a file that another process left is read
 // first.
-func TestRotate(t *testing.T) {
+func TestJournalRotate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a")
-	first := open(t, name)
+	first := openJournal(t, name)
 	first.Append([]byte("one"))
 	testkit.Must(t, first.Close())
-	j := open(t, name)
+	j := openJournal(t, name)
 	j.Append([]byte("two"))
 	drop, err := j.Rotate() // writes what was appended
 	testkit.Must(t, err)
 	j.Append([]byte("three"))
 	testkit.Must(t, j.Sync(background))
-	if got, found := records(t, name); !slices.Equal(got, []string{"one", "two", "three"}) || found.Files != 3 {
+	if got, found := journalRecords(t, name); !slices.Equal(got, []string{"one", "two", "three"}) || found.Files != 3 {
 		t.Fatalf("%q, %+v", got, found)
 	}
 	testkit.Must(t, drop())
-	if got, _ := records(t, name); !slices.Equal(got, []string{"three"}) {
+	if got, _ := journalRecords(t, name); !slices.Equal(got, []string{"three"}) {
 		t.Fatalf("after drop: %q", got)
 	}
-	info, err := os.Stat(fileName(name, 3))
+	info, err := os.Stat(journalName(name, 3))
 	testkit.Must(t, err)
 	if j.Size() != info.Size() {
 		t.Errorf("size %d, and the file has %d", j.Size(), info.Size())
@@ -128,9 +128,9 @@ func TestRotate(t *testing.T) {
 }
 
 // After a failed write those who wait have an error, and no record is accepted until a new file has begun.
-func TestFailedWrite(t *testing.T) {
+func TestJournalFailedWrite(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a")
-	j := open(t, name)
+	j := openJournal(t, name)
 	j.Append([]byte("one"))
 	testkit.Must(t, j.Sync(background))
 	j.fileMu.Lock()
@@ -148,17 +148,17 @@ func TestFailedWrite(t *testing.T) {
 	testkit.Must(t, err)
 	j.Append([]byte("two"))
 	testkit.Must(t, j.Sync(background))
-	if got, _ := records(t, name); !slices.Equal(got, []string{"one", "two"}) {
+	if got, _ := journalRecords(t, name); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("records %q", got)
 	}
 }
 
 // A full disk refuses records and new files, and those who wait have an error.
-func TestFullDisk(t *testing.T) {
+func TestJournalFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		testkit.SkipOrFail(t, "the system has no /dev/full")
 	}
-	j := open(t, filepath.Join(t.TempDir(), "a"))
+	j := openJournal(t, filepath.Join(t.TempDir(), "a"))
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	testkit.Must(t, err)
 	j.fileMu.Lock()
@@ -172,8 +172,8 @@ func TestFullDisk(t *testing.T) {
 }
 
 // Sync does not wait longer than its context, and not after Close. A record that is too long fails.
-func TestSyncEnds(t *testing.T) {
-	j := open(t, filepath.Join(t.TempDir(), "a"))
+func TestJournalSyncEnds(t *testing.T) {
+	j := openJournal(t, filepath.Join(t.TempDir(), "a"))
 	j.fileMu.Lock() // the disk hangs
 	j.Append([]byte("one"))
 	ctx, cancel := context.WithCancel(background)
@@ -183,15 +183,15 @@ func TestSyncEnds(t *testing.T) {
 	}
 	j.fileMu.Unlock()
 	testkit.Must(t, j.Sync(background))
-	j.Append(make([]byte, MaxRecord+1))
+	j.Append(make([]byte, maxRecord+1))
 	if j.Sync(background) == nil {
 		t.Error("a record that is too long is accepted")
 	}
 	testkit.Must(t, j.Close())
 	testkit.Must(t, j.Close())
-	closed := open(t, filepath.Join(t.TempDir(), "b"))
+	closed := openJournal(t, filepath.Join(t.TempDir(), "b"))
 	testkit.Must(t, closed.Close())
-	if err := closed.Sync(background); !errors.Is(err, ErrClosed) {
+	if err := closed.Sync(background); !errors.Is(err, ErrJournalClosed) {
 		t.Errorf("a closed journal: %v", err)
 	}
 }

@@ -1,5 +1,4 @@
-// Package journal appends records to files, and syncs them to disk before those who wait are answered.
-package journal
+package system
 
 import (
 	"bytes"
@@ -11,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	"stint/internal/system"
 )
 
 // A file has a head, then records until its end.
@@ -22,25 +19,25 @@ import (
 //	record  length of the content in 4 bytes, CRC-32 (Castagnoli) of the length and the content in 4
 //	        bytes, content
 const (
-	magic      = "stintjnl\x01\x00\x00\x00"
-	recordHead = 8
+	journalMagic = "stintjnl\x01\x00\x00\x00"
+	recordHead   = 8
 
-	// MaxRecord is the largest record in bytes.
-	MaxRecord = 16 << 20
+	// maxRecord is the largest record in bytes.
+	maxRecord = 16 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrClosed is the error of a journal that was closed.
-var ErrClosed = errors.New("the journal is closed")
+// ErrJournalClosed is the error of a journal that was closed.
+var ErrJournalClosed = errors.New("the journal is closed")
 
-// ErrDamaged means that a file is no journal, or that of another owner.
-var ErrDamaged = errors.New("damaged journal")
+// ErrJournalDamaged means that a file is no journal, or that of another owner.
+var ErrJournalDamaged = errors.New("damaged journal")
 
 // Journal is a list of files NAME.journal-N, of which the last is written. All records of several callers
 // that wait at the same time are written and synced at once (group commit). After a failed write no
 // record is accepted until Rotate has begun a new file, because the disk may have any part of the failed
-// one. It is safe for concurrent use. Use Open to make one.
+// one. It is safe for concurrent use. Use OpenJournal to make one.
 type Journal struct {
 	name string
 	head []byte
@@ -68,10 +65,10 @@ type batch struct {
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
-// Open begins a new file after the files of a name, which stay until Rotate's drop. head is written at
-// the start of each file: the owner reads it back in Replay. The caller must close the journal.
-func Open(name string, head []byte) (*Journal, error) {
-	files, err := list(name)
+// OpenJournal begins a new file after the files of a name, which stay until Rotate's drop. head is written at
+// the start of each file: the owner reads it back in ReplayJournal. The caller must close the journal.
+func OpenJournal(name string, head []byte) (*Journal, error) {
+	files, err := listJournal(name)
 	if err != nil {
 		return nil, err
 	}
@@ -90,16 +87,16 @@ func Open(name string, head []byte) (*Journal, error) {
 // begin begins the next file. The caller holds fileMu, or is alone.
 func (j *Journal) begin() error {
 	number := j.number + 1
-	f, err := os.OpenFile(fileName(j.name, number), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(journalName(j.name, number), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	first := appendRecord([]byte(magic), j.head)
+	first := appendRecord([]byte(journalMagic), j.head)
 	if _, err = f.Write(first); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = system.SyncFolder(filepath.Dir(j.name))
+		err = SyncFolder(filepath.Dir(j.name))
 	}
 	if err != nil {
 		return errors.Join(err, f.Close(), os.Remove(f.Name()))
@@ -120,11 +117,11 @@ func appendRecord(b, content []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(content)))
 	b = append(b, 0, 0, 0, 0)
 	b = append(b, content...)
-	binary.LittleEndian.PutUint32(b[at+4:], sum(b[at:at+4], content))
+	binary.LittleEndian.PutUint32(b[at+4:], recordSum(b[at:at+4], content))
 	return b
 }
 
-func sum(length, content []byte) uint32 {
+func recordSum(length, content []byte) uint32 {
 	return crc32.Update(crc32.Checksum(length, castagnoli), castagnoli, content)
 }
 
@@ -133,8 +130,8 @@ func sum(length, content []byte) uint32 {
 func (j *Journal) Append(record []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(record) > MaxRecord {
-		j.failLocked(fmt.Errorf("a record of %d bytes, and at most %d are allowed", len(record), MaxRecord))
+	if len(record) > maxRecord {
+		j.failLocked(fmt.Errorf("a record of %d bytes, and at most %d are allowed", len(record), maxRecord))
 	}
 	if j.err == nil {
 		j.next.bytes = appendRecord(j.next.bytes, record)
@@ -251,7 +248,7 @@ func (j *Journal) Rotate() (drop func() error, err error) {
 
 // drop removes the files up to a number.
 func (j *Journal) drop(last uint64) error {
-	files, err := list(j.name)
+	files, err := listJournal(j.name)
 	if err != nil {
 		return err
 	}
@@ -259,7 +256,7 @@ func (j *Journal) drop(last uint64) error {
 		if f.number > last {
 			continue
 		}
-		if err := os.Remove(fileName(j.name, f.number)); err != nil {
+		if err := os.Remove(journalName(j.name, f.number)); err != nil {
 			return err
 		}
 		j.mu.Lock()
@@ -283,30 +280,30 @@ func (j *Journal) Close() error {
 	defer j.fileMu.Unlock()
 	j.write()
 	j.mu.Lock()
-	j.failLocked(ErrClosed)
+	j.failLocked(ErrJournalClosed)
 	j.mu.Unlock()
 	return j.file.Close()
 }
 
-// file is a file of a journal.
-type file struct {
+// journalFile is a file of a journal.
+type journalFile struct {
 	number uint64
 	size   int64
 }
 
-func fileName(name string, number uint64) string {
+func journalName(name string, number uint64) string {
 	return fmt.Sprintf("%s.journal-%020d", name, number)
 }
 
-// list returns the files of a journal in ascending order.
-func list(name string) (files []file, err error) {
-	paths, err := filepath.Glob(escape(name) + ".journal-*")
+// listJournal returns the files of a journal in ascending order.
+func listJournal(name string) (files []journalFile, err error) {
+	paths, err := filepath.Glob(escapePattern(name) + ".journal-*")
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range paths { // sorted
-		var f file
-		if n, _ := fmt.Sscanf(path[len(name):], ".journal-%d", &f.number); n != 1 || path != fileName(name, f.number) {
+		var f journalFile
+		if n, _ := fmt.Sscanf(path[len(name):], ".journal-%d", &f.number); n != 1 || path != journalName(name, f.number) {
 			continue
 		}
 		info, err := os.Stat(path)
@@ -319,8 +316,8 @@ func list(name string) (files []file, err error) {
 	return files, nil
 }
 
-// escape returns a pattern that matches a name only.
-func escape(name string) string {
+// escapePattern returns a pattern that matches a name only.
+func escapePattern(name string) string {
 	var b bytes.Buffer
 	for _, c := range []byte(name) {
 		if bytes.IndexByte([]byte(`*?[\`), c) >= 0 {

@@ -1,4 +1,4 @@
-package journal
+package system
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Replayed is what Replay found.
+// Replayed is what ReplayJournal found.
 type Replayed struct {
 	Files, Records int
 
@@ -16,21 +16,21 @@ type Replayed struct {
 	Torn int64
 }
 
-// Reader receives what Replay reads. An error ends the replay.
-type Reader struct {
+// JournalReader receives what ReplayJournal reads. An error ends the replay.
+type JournalReader struct {
 	Head   func(head []byte) error // of each file
 	Record func(record []byte) error
 }
 
-// Replay reads all files of a name in the order in which they were written. It is called before Open. A
+// ReplayJournal reads all files of a name in the order in which they were written. It is called before OpenJournal. A
 // file that was cut in its first bytes counts as torn.
-func Replay(name string, r Reader) (found Replayed, err error) {
-	files, err := list(name)
+func ReplayJournal(name string, r JournalReader) (found Replayed, err error) {
+	files, err := listJournal(name)
 	if err != nil {
 		return found, err
 	}
 	for _, f := range files {
-		path := fileName(name, f.number)
+		path := journalName(name, f.number)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return found, err
@@ -44,14 +44,14 @@ func Replay(name string, r Reader) (found Replayed, err error) {
 }
 
 // file reads one file.
-func (found *Replayed) file(b []byte, r Reader) error {
-	left, whole := bytes.CutPrefix(b, []byte(magic))
+func (found *Replayed) file(b []byte, r JournalReader) error {
+	left, whole := bytes.CutPrefix(b, []byte(journalMagic))
 	if !whole {
-		if bytes.HasPrefix([]byte(magic), b) {
+		if bytes.HasPrefix([]byte(journalMagic), b) {
 			found.Torn += int64(len(b))
 			return nil
 		}
-		return fmt.Errorf("%w: it does not begin with the head of a journal", ErrDamaged)
+		return fmt.Errorf("%w: it does not begin with the head of a journal", ErrJournalDamaged)
 	}
 	read, records := r.Head, 0
 	for len(left) > 0 {
@@ -75,9 +75,9 @@ func cut(b []byte) (record, rest []byte, ok bool) {
 		return nil, nil, false
 	}
 	length := int64(binary.LittleEndian.Uint32(b))
-	if length > MaxRecord || length > int64(len(b)-recordHead) {
+	if length > maxRecord || length > int64(len(b)-recordHead) {
 		return nil, nil, false
 	}
 	record = b[recordHead : recordHead+length]
-	return record, b[recordHead+length:], sum(b[:4], record) == binary.LittleEndian.Uint32(b[4:])
+	return record, b[recordHead+length:], recordSum(b[:4], record) == binary.LittleEndian.Uint32(b[4:])
 }
