@@ -255,11 +255,11 @@ func (d *decoder) usage() error {
 
 // book reads a book and adds it to the history of its key, which stands before it if it has not expired.
 func (d *decoder) book() error {
-	if len(d.left) < 8 {
+	if len(d.Left) < 8 {
 		return damaged("a book of no key")
 	}
-	fp, b := d.readUint64(), new(transaction.Book)
-	if text, ok := d.text(); !ok || transaction.ReadBook(text, b) != nil {
+	fp, b := d.Uint64(), new(transaction.Book)
+	if text, ok := d.Text(); !ok || transaction.ReadBook(text, b) != nil {
 		return damaged("a book that is cut")
 	}
 	if m := d.store.shard(fp).meters[fp]; m != nil {

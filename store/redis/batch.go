@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -67,12 +68,13 @@ type part struct {
 	op          stint.Op
 	undo        *stint.Decision
 	loan        *stint.Loan
-	known       stint.Instant // epoch of the partition that this store remembers
-	keyPrefix   string        // of the partition; "" without a loan
-	began       stint.Instant // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
-	meter       *script.Meter // the history of its key; nil: none
-	process     int64         // the address of the server's interpreter in that answer
-	quick       *quickScripts // the quick scripts that may decide the part with its loan; nil: none
+	known       stint.Instant       // epoch of the partition that this store remembers
+	keyPrefix   string              // of the partition; "" without a loan
+	began       stint.Instant       // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
+	meter       *script.Meter       // the history of its key; nil: none
+	durable     *script.DurableTake // nil: it is not durable
+	process     int64               // the address of the server's interpreter in that answer
+	quick       *quickScripts       // the quick scripts that may decide the part with its loan; nil: none
 	cost        uint64
 	test        bool  // only tested: the quick scripts look at the state
 	borrows     uint8 // Take.Borrows
@@ -141,6 +143,9 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 		}
 		if p.Take.Metered() && q.Window() {
 			q.meter = script.NewMeter(s.namespace, s.keyPrefixes[q.partition], p.Take)
+		}
+		if q.name != "" {
+			q.durable = script.NewDurableTake(s.keyPrefixes[q.partition], &s.ledgers[q.partition], p.Take)
 		}
 		b.parts = append(b.parts, q)
 	}
@@ -286,6 +291,11 @@ func (b *batch) writeGroup(g *group, follows bool) {
 			b.kinds |= script.Grants
 			b.keys = append(b.keys, p.meter.Book)
 		}
+		if p.durable != nil {
+			b.kinds |= script.Durable
+			b.keys = append(b.keys, p.durable.Key)
+			b.size += partBytes
+		}
 	}
 }
 
@@ -308,6 +318,9 @@ func (b *batch) writePart(p *part) {
 	}
 	if p.granted() {
 		b.args = p.meter.AppendGrants(b.args, p.Form, p.cost, b.now, p.undo)
+	}
+	if p.durable != nil {
+		b.args = p.durable.Append(b.args)
 	}
 }
 
@@ -337,6 +350,9 @@ func (p *part) scriptFlags() int64 {
 	}
 	if p.granted() {
 		flags |= script.FlagGrants
+	}
+	if p.durable != nil {
+		flags |= script.FlagDurable
 	}
 	return flags
 }
@@ -394,6 +410,14 @@ func (b *batch) charged() bool {
 // retry reports whether sending a group once more can decide it, and returns the server's time for
 // that.
 func (b *batch) retry(problem string) (at stint.Instant, ok bool) {
+	if lost, is := script.UnknownLoss(problem); is {
+		for i := range b.parts {
+			if p := &b.parts[i]; p.durable != nil {
+				p.durable.NoteLoss(lost)
+			}
+		}
+		return b.now, true
+	}
 	now, more, ok := script.Retry(problem)
 	switch {
 	case !ok || more == 0:
@@ -412,6 +436,7 @@ var errReply = fmt.Errorf("redis: %w: the server's answer has the wrong form", s
 func (b *batch) readGroup(g *group, answer message) error {
 	numbers, err := answer.AsIntSlice()
 	want := 1 + script.Fields*(g.end-g.first)
+	var durable *script.DurableTake
 	for i := g.first; i < g.end; i++ {
 		if b.parts[i].loan != nil {
 			want += script.LoanFields
@@ -419,6 +444,10 @@ func (b *batch) readGroup(g *group, answer message) error {
 		if b.parts[i].granted() {
 			want += b.parts[i].meter.GrantFields()
 		}
+		durable = cmp.Or(b.parts[i].durable, durable)
+	}
+	if durable != nil {
+		numbers = durable.CutLedger(numbers)
 	}
 	if err != nil || len(numbers) != want {
 		return errReply

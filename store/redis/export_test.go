@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stint/store/redis/connect"
+	"stint/store/redis/script"
 )
 
 // RenewForTest makes a store that nobody uses any more as it was when it was opened, but with
@@ -12,12 +13,13 @@ import (
 func (s *Store) RenewForTest(namespace string) {
 	s.background.Wait()
 	s.namespace, s.keyPrefixes = namespace, connect.KeyPrefixes(namespace, s.tags)
+	s.side = connect.NewSide(s.links[0].Target, namespace, s.keyPrefixes)
 	for i, prefix := range s.keyPrefixes {
 		c := newCommitter(s.links, prefix)
 		c.sharesConnections = s.commits[i].sharesConnections
 		s.commits[i] = c
 	}
-	s.epochs, s.checkedEpochs = make([]knownEpoch, len(s.commits)), make([]atomic.Int64, len(s.commits))
+	s.epochs, s.checkedEpochs, s.ledgers = make([]knownEpoch, len(s.commits)), make([]atomic.Int64, len(s.commits)), make([]script.Ledger, len(s.commits))
 }
 
 // GeneralForTest makes decide.lua decide everything, even what quick.lua could.

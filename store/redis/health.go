@@ -41,13 +41,3 @@ func (s *Store) probe(ctx context.Context, place stint.Key) error {
 
 // Warning is a setting of a server that will cause wrong decisions some day.
 type Warning = connect.Warning
-
-// Warnings reads the settings of all servers and returns those that are dangerous for limits: a
-// maxmemory policy by which a full server evicts keys, and with them the counts.
-func (s *Store) Warnings(ctx context.Context) ([]Warning, error) {
-	client, err := s.sideLink.Client(ctx)
-	if err != nil {
-		return nil, connect.Explain("connect", err)
-	}
-	return connect.ReadWarnings(ctx, client)
-}

@@ -30,7 +30,7 @@ func (b *batch) isQuick() bool {
 	b.process, b.quick = "", plainScripts
 	for i := range b.parts {
 		p := &b.parts[i]
-		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.meter != nil || p.loan != nil && p.quick == nil {
+		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.meter != nil || p.durable != nil || p.loan != nil && p.quick == nil {
 			return false
 		}
 		if p.loan == nil || p.quick == plainScripts {

@@ -85,6 +85,14 @@ type Options struct {
 // NAMESPACE:grants:KEY until all of it has ended; nodes of earlier releases leave it as it is. The step
 // that charges the key writes all of it.
 //
+// # Durable takes
+//
+// The step that charges a durable take (see stint.Terms.Durable) counts it in NAMESPACE:durable, on a Cluster
+// one for each partition. A Store remembers the last count that it was told. A server that counts
+// less has lost takes, by a crash, a failover or a flush. Until the period of the loss ends, or
+// [Store.AcceptLoss], durable takes are then listed in a [stint.CorruptState] with an error that wraps
+// transaction.ErrLost.
+//
 // # On a Cluster
 //
 // Store divides keys into partitions (Options.Partitions) by Handling.Place, or by their text where
@@ -124,21 +132,26 @@ type Options struct {
 // Store connects at its first call and again after a connection was lost, so it can be opened
 // before its server starts.
 type Store struct {
+	*side
+
 	namespace     string
 	clock         func() time.Time
 	tags          []string         // tags of the partitions of a Cluster; nil on one server
 	cluster       *connect.SlotMap // nil on one server
 	keyPrefixes   []string         // key prefix of each partition
 	links         []connect.Link   // connections for decisions; on a Cluster one
-	sideLink      connect.Link     // connection for everything else, so that it delays no decision
 	commits       []*committer     // one for each partition
 	forms         script.Forms
-	epochs        []knownEpoch   // of each partition
-	checkedEpochs []atomic.Int64 // epoch of each partition that Look read last
-	onlyDecide    bool           // decide.lua decides everything; for tests
-	batches       sync.Pool      // of *batch
-	background    sync.WaitGroup // refunds that go on after their call returned
+	epochs        []knownEpoch    // of each partition
+	ledgers       []script.Ledger // of each partition
+	checkedEpochs []atomic.Int64  // epoch of each partition that Look read last
+	onlyDecide    bool            // decide.lua decides everything; for tests
+	batches       sync.Pool       // of *batch
+	background    sync.WaitGroup  // refunds that go on after their call returned
 }
+
+// side is what a Store does beside deciding.
+type side = connect.Side
 
 var _ stint.Store = (*Store)(nil)
 
@@ -175,7 +188,7 @@ func Open(url string, options Options) (*Store, error) {
 	if options.Clock == nil {
 		options.Clock = time.Now
 	}
-	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]connect.Link, maxInFlight), sideLink: connect.Link{Target: target}}
+	s := &Store{namespace: options.Namespace, clock: options.Clock, links: make([]connect.Link, maxInFlight)}
 	if asked, cluster := connect.PartitionsOfURL(url); cluster {
 		n := cmp.Or(asked, options.Partitions, DefaultPartitions)
 		if err := connect.CheckPartitions(n); err != nil {
@@ -188,12 +201,13 @@ func Open(url string, options Options) (*Store, error) {
 		s.links[i].Target = target
 	}
 	s.keyPrefixes = connect.KeyPrefixes(s.namespace, s.tags)
+	s.side = connect.NewSide(target, s.namespace, s.keyPrefixes)
 	for _, prefix := range s.keyPrefixes {
 		c := newCommitter(s.links, prefix)
 		c.sharesConnections = len(s.keyPrefixes) > 1
 		s.commits = append(s.commits, c)
 	}
-	s.epochs, s.checkedEpochs = make([]knownEpoch, len(s.commits)), make([]atomic.Int64, len(s.commits))
+	s.epochs, s.checkedEpochs, s.ledgers = make([]knownEpoch, len(s.commits)), make([]atomic.Int64, len(s.commits)), make([]script.Ledger, len(s.commits))
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }
@@ -211,7 +225,7 @@ func (s *Store) Close() {
 	for i := range s.links {
 		s.links[i].Close()
 	}
-	s.sideLink.Close()
+	s.side.Close()
 	s.background.Wait()
 }
 

@@ -66,9 +66,9 @@ const layoutTimeout = time.Second
 
 // readLayout asks a node of the Cluster which primary holds which slots.
 func (s *Store) readLayout(ctx context.Context) error {
-	client, err := s.sideLink.Client(ctx)
+	client, err := connect.ClientOf(ctx, s.side)
 	if err != nil {
-		return connect.Explain("connect", err)
+		return err
 	}
 	if err := s.cluster.Read(ctx, client.Nodes()); err != nil {
 		return connect.Explain("ask for the slots", err)

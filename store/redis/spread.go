@@ -44,7 +44,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	later := &spread{store: w.store, at: w.at, now: w.now, parts: make([]part, len(w.parts))}
 	for i, p := range w.parts {
-		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition, meter: p.meter}
+		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition, meter: p.meter, durable: p.durable}
 	}
 	return later, &w.store.background
 }
@@ -93,7 +93,7 @@ func (w *spread) send(ctx context.Context, phase transaction.Phase, steps []*tra
 	b.at, b.notPresent, b.mode = w.at, w.notPresent, modes[phase]
 	for _, s := range steps {
 		p := &w.parts[s.Part]
-		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true, test: phase == transaction.Test}
+		q := part{Form: p.Form, name: p.name, partition: p.partition, op: s.Op, cost: s.Cost, undo: s.Undo, asked: true, test: phase == transaction.Test, durable: p.durable}
 		q.loan, q.known, q.keyPrefix = p.loan, p.known, p.keyPrefix
 		if q.meter = p.meter; q.test && !q.granted() {
 			q.meter = nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/store/redis/connect"
 	"stint/store/redis/script"
 )
@@ -20,6 +21,9 @@ func (b *batch) noteUndecodable(g *group, answer string) bool {
 	places, why, is := script.Undecodable(answer, g.end-g.first)
 	for _, place := range places {
 		b.parts[g.first+place].undecodable = connect.Plain(why)
+		if problem, lost := script.LostCounts(why); lost {
+			b.parts[g.first+place].undecodable = problem
+		}
 	}
 	g.undecodable = is
 	return is
@@ -42,8 +46,9 @@ func (b *batch) corrupt() error {
 	}
 	p := &b.parts[first]
 	word, _, _ := strings.Cut(p.undecodable, " ")
-	return &Error{
-		Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.undecodable, p.name), Hint: connect.Hint(word),
-		Err: &stint.CorruptState{Takes: takes},
+	err := error(&stint.CorruptState{Takes: takes})
+	if word == script.Lost {
+		err = errors.Join(err, transaction.ErrLost)
 	}
+	return &Error{Doing: "decide", Problem: fmt.Sprintf("%s; the key is %q", p.undecodable, p.name), Hint: connect.Hint(word), Err: err}
 }

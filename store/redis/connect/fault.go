@@ -50,6 +50,7 @@ var hints = map[string]string{
 	"NOREPLICAS":  "the server wants more replicas than it has; see min-replicas-to-write",
 	"UNKILLABLE":  "a script of somebody else runs too long",
 	"STINT-STATE": "somebody else writes into the namespace, or a later release did: reset or delete the key, or give this service another namespace",
+	"STINT-LOST":  "durable rules follow their on_store_failure until the period of the loss ends; stint accept-loss ends that at once",
 	"WRONGTYPE":   "somebody else writes into the namespace: reset or delete the key, or give this service another namespace",
 	"NOPROTO":     "the server is older than Redis 6.2",
 	"DENIED":      "the server runs in protected mode; let it listen for this node, with a password",

@@ -6,9 +6,18 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// KeepFirst returns the fingerprint of a secret that a key has; "" if it has none. If there is none it
-// stores own, unless own is empty, and returns first as true.
-func KeepFirst(ctx context.Context, client rueidis.Client, name, own string) (kept string, first bool, err error) {
+// secretKey is the name of KeepSecret's key, after the namespace.
+const secretKey = "secret"
+
+// KeepSecret returns the fingerprint of the secret with which nodes hash values in keys.
+// NAMESPACE:secret holds it and never expires; "" means that there is none. If there is none,
+// KeepSecret stores own, unless own is empty, and returns first as true.
+func (s *Side) KeepSecret(ctx context.Context, own string) (kept string, first bool, err error) {
+	client, err := s.client(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	name := s.name(secretKey)
 	if own != "" {
 		err := client.Do(ctx, client.B().Set().Key(name).Value(own).Nx().Build()).Error()
 		if err == nil {
@@ -25,9 +34,14 @@ func KeepFirst(ctx context.Context, client rueidis.Client, name, own string) (ke
 	return kept, false, nil
 }
 
-// ReadWarnings reads the settings of all servers of a client, and returns those that are dangerous for
-// limits.
-func ReadWarnings(ctx context.Context, client rueidis.Client) ([]Warning, error) {
+// Warnings reads the settings of all servers and returns those that are dangerous for limits: a
+// maxmemory policy by which a full server evicts keys, and with them the counts; and no append-only
+// file, without which a crash loses them.
+func (s *Side) Warnings(ctx context.Context) ([]Warning, error) {
+	client, err := s.client(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var all []Warning
 	for address, node := range client.Nodes() {
 		text, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()

@@ -8,16 +8,25 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Publish sends a message to all who listen to a channel, whose name begins with prefix.
-func Publish(ctx context.Context, client rueidis.Client, prefix, channel, message string) error {
-	command := client.B().Publish().Channel(prefix + channel).Message(message).Build()
-	return explainNotice("publish", prefix, client.Do(ctx, command).Error())
+// Publish sends a message to all who listen to a channel, in every database of the server and, on a
+// Cluster, on every node. Channel names begin with the namespace, as keys do.
+func (s *Side) Publish(ctx context.Context, channel, message string) error {
+	client, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	command := client.B().Publish().Channel(s.name(channel)).Message(message).Build()
+	return explainNotice("publish", s.name(""), client.Do(ctx, command).Error())
 }
 
-// Listen calls onMessage for each message of the channels, whose names begin with prefix, in the server's
-// order, until ctx is done or the connection is lost. It uses a connection of its own.
-func Listen(ctx context.Context, client rueidis.Client, prefix string, channels []string, onMessage func(channel, message string)) error {
-	names := make([]string, len(channels))
+// Listen calls onMessage for each message of the channels, in the server's order, until ctx is done or
+// the connection is lost. It uses a connection of its own.
+func (s *Side) Listen(ctx context.Context, channels []string, onMessage func(channel, message string)) error {
+	client, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	prefix, names := s.name(""), make([]string, len(channels))
 	for i, channel := range channels {
 		names[i] = prefix + channel
 	}

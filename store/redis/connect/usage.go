@@ -13,21 +13,15 @@ import (
 	"stint/store/redis/script"
 )
 
-// Histories reads the histories of keys, and the outbox of events, of all partitions.
-type Histories struct {
-	Client   func(context.Context) (rueidis.Client, error)
-	Prefixes []string // of the keys of each partition
-}
-
-// Usage returns the history of a take's key, which lies in a partition. Its names are those of the
+// UsageIn returns the history of a take's key, which lies in a partition. Its names are those of the
 // take if there is none.
-func (h *Histories) Usage(ctx context.Context, t *stint.Take, partition int) (transaction.Usage, error) {
+func (s *Side) UsageIn(ctx context.Context, t *stint.Take, partition int) (transaction.Usage, error) {
 	u := transaction.UsageOf(t)
-	client, err := h.Client(ctx)
+	client, err := s.client(ctx)
 	if err != nil {
-		return u, Explain("connect", err)
+		return u, err
 	}
-	fields, err := client.Do(ctx, client.B().Hgetall().Key(script.UsageKey(h.Prefixes[partition], t.Key)).Build()).AsStrMap()
+	fields, err := client.Do(ctx, client.B().Hgetall().Key(script.UsageKey(s.prefixes[partition], t.Key)).Build()).AsStrMap()
 	if err != nil {
 		return u, Explain("read a history", err)
 	}
@@ -38,12 +32,12 @@ func (h *Histories) Usage(ctx context.Context, t *stint.Take, partition int) (tr
 }
 
 // Usages calls yield for the history of each key until it returns false.
-func (h *Histories) Usages(ctx context.Context, yield func(transaction.Usage) bool) error {
-	client, err := h.Client(ctx)
+func (s *Side) Usages(ctx context.Context, yield func(transaction.Usage) bool) error {
+	client, err := s.client(ctx)
 	if err != nil {
-		return Explain("connect", err)
+		return err
 	}
-	for _, prefix := range h.Prefixes {
+	for _, prefix := range s.prefixes {
 		var wrong error
 		seen := map[[sha256.Size]byte]bool{} // hashes of keys, which are shorter
 		more, err := eachHash(ctx, client, script.UsagesKey(prefix), func(key string, fields map[string]string) bool {
@@ -64,12 +58,12 @@ func (h *Histories) Usages(ctx context.Context, yield func(transaction.Usage) bo
 }
 
 // Pending returns at most most events of the outbox, those of a partition in order.
-func (h *Histories) Pending(ctx context.Context, most int) (all []transaction.Event, err error) {
-	client, err := h.Client(ctx)
+func (s *Side) Pending(ctx context.Context, most int) (all []transaction.Event, err error) {
+	client, err := s.client(ctx)
 	if err != nil {
-		return nil, Explain("connect", err)
+		return nil, err
 	}
-	for _, prefix := range h.Prefixes {
+	for _, prefix := range s.prefixes {
 		order, events := script.OutboxKeys(prefix)
 		ids, values, err := firstOf(ctx, client, order, events, most-len(all))
 		if err != nil {
@@ -90,12 +84,12 @@ func (h *Histories) Pending(ctx context.Context, most int) (all []transaction.Ev
 }
 
 // Done removes events from the outbox by their IDs.
-func (h *Histories) Done(ctx context.Context, ids []string) error {
-	client, err := h.Client(ctx)
+func (s *Side) Done(ctx context.Context, ids []string) error {
+	client, err := s.client(ctx)
 	if err != nil {
-		return Explain("connect", err)
+		return err
 	}
-	for _, prefix := range h.Prefixes {
+	for _, prefix := range s.prefixes {
 		order, events := script.OutboxKeys(prefix)
 		if err := removeFrom(ctx, client, order, events, ids); err != nil {
 			return err

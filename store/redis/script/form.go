@@ -41,6 +41,7 @@ const (
 	FlagLoan                    // its loan follows
 	FlagUsage                   // its history follows
 	FlagGrants                  // its grants follow
+	FlagDurable                 // its ledger follows
 )
 
 // Forms caches the forms of limits; the zero Forms is empty. At maxForms entries it is emptied,

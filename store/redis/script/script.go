@@ -14,7 +14,7 @@ var sources embed.FS
 // Kinds is a set of Lua files, by the algorithms that a call needs.
 type Kinds uint16
 
-// Lend is the file for loans, Usage that for histories, Grants that for grants, All is every file.
+// Lend is the file for loans, Usage that for histories, Grants that for grants, Durable that for losses, All is every file.
 const (
 	bucketKind Kinds = 1 << iota
 	reserveKind
@@ -25,6 +25,7 @@ const (
 	Lend
 	Usage
 	Grants
+	Durable
 	All Kinds = 1<<iota - 1
 )
 
@@ -48,6 +49,7 @@ func (set Kinds) Text() string {
 		{Lend, "lend"},
 		{Usage, "usage"},
 		{Grants, "grants"},
+		{Durable, "durable"},
 	} {
 		if set&f.kind != 0 {
 			files = append(files, f.name)
@@ -58,7 +60,7 @@ func (set Kinds) Text() string {
 
 // blocks are the files whose local variables no other file uses. They are blocks of a script, as it has at
 // most 200 local variables.
-var blocks = map[string]bool{"usage": true, "grants": true}
+var blocks = map[string]bool{"usage": true, "grants": true, "durable": true}
 
 // Text returns the Lua files with these names as one script. Its line "@loans" stands for loans.lua.
 func Text(names ...string) string {

@@ -49,6 +49,9 @@ local metering = {}
 -- granting has the functions of grants.lua, if that is part of the script.
 local granting = {}
 
+-- durable has the functions of durable.lua, if that is part of the script.
+local durable = {}
+
 -- int writes a whole number, which tostring would round to 14 digits.
 local function int(x)
   return format('%.0f', x)
@@ -59,10 +62,10 @@ local function foreign(text)
   error('STINT-STATE is not a state of Stint: ' .. string.sub(text, 1, 64), 0)
 end
 
--- undecodable reports whether an error is about the value of a key: of another type, no state, or
--- one that this code cannot work with.
+-- undecodable reports whether an error is about the value of a key: of another type, no state, one
+-- that this code cannot work with, or one that may lack takes which were lost.
 local function undecodable(text)
-  return match(text, '^STINT%-STATE') or string.find(text, 'WRONGTYPE', 1, true) or match(text, '^user_script:%d+: ')
+  return match(text, '^STINT%-STATE') or match(text, '^STINT%-LOST') or string.find(text, 'WRONGTYPE', 1, true) or match(text, '^user_script:%d+: ')
 end
 
 -- ceildiv returns ceil(a/b) for whole numbers with a + b <= 2^53.

@@ -19,7 +19,7 @@
 --   cost      units, 0 to 2^48
 --   flags     sum of 1 overdraw, 2 count_denied, 4 others borrow from it, 8 it is only a
 --             source, 16 it has an undo, 32 it borrows, 64 it has a loan, 128 it has a history,
---             256 it has grants
+--             256 it has grants, 512 it is durable
 --   wait      max_wait or min_interval in microseconds, -1 for none
 --   bounds    calendar windows only: their number, and the starts of that many windows
 --             around the time of the call, in order, in microseconds
@@ -40,6 +40,9 @@
 --             the carry's period or the ID; for a calendar with a rollover the number of starts of
 --             windows around the time of the call and the starts, MAX_IDLE + 1 before and after those
 --             of bounds, else 0. One of KEYS follows those of the history: the book, see grants.lua
+--   ledger    if it is durable: the era and the seq that this client claims, the last loss that it knows,
+--             when the period of the key ends that contains that loss, and the rule. One KEY more
+--             follows: the ledger of the partition, see durable.lua
 --
 -- It returns for each group a list: the time, and for each take
 --
@@ -57,11 +60,14 @@
 --
 -- and one with grants adds the units that remain of these and of the carry, which remaining does not
 -- have, the units of the carry, the end of its period, and what the take was charged: to the carry, to
--- the limit itself, and to each grant.
+-- the limit itself, and to each grant,
+-- and after the last take there are, if any is durable, the era, the seq and the last loss (0: none).
 --
 -- Or the element of a group is an error text, and nothing of the group was changed:
 -- "STINT-TAKES 2,5 why" if the states of these takes of the group, from 1, cannot be read, which
--- does not affect other groups; "STINT-WINDOW now" if now is outside the bounds; "STINT-NEEDS
+-- does not affect other groups, or why is STINT-LOST, the loss and the rule of a durable take;
+-- "STINT-LOSS lost" if the client did not know that loss; "STINT-WINDOW now" if now is outside the
+-- bounds; "STINT-NEEDS
 -- head" if a state was written under a kind of limit that is not part of this script;
 -- "STINT-AFTER" if it follows a group that was not decided.
 --
@@ -136,8 +142,9 @@ local function next_take()
   local head, op, cost, flags, wait = ARGV[argument + 1], number_at(2), number_at(3), number_at(4), ARGV[argument + 5]
   argument = argument + 5
   local p = setmetatable({ op = op, cost = cost }, limit_of(head, wait))
-  local has_undo, borrows, has_loan, has_history, has_grants = false, false, false, false, false
+  local has_undo, borrows, has_loan, has_history, has_grants, is_durable = false, false, false, false, false, false
   if flags > 0 then
+    is_durable, flags = flag(flags, 512)
     has_grants, flags = flag(flags, 256)
     has_history, flags = flag(flags, 128)
     has_loan, flags = flag(flags, 64)
@@ -179,6 +186,10 @@ local function next_take()
   end
   if has_grants then
     granting.read(p, number, word, next_key())
+  end
+  if is_durable then
+    durable.read(p, number, word)
+    p.durable.key = next_key()
   end
   return p
 end
@@ -531,6 +542,9 @@ local function load(p, now)
   if p.letter == 'c' then
     window(p, now) -- an error here comes before any change
   end
+  if p.durable then
+    durable.enter(p, now)
+  end
   local at, st, head = p, nil, nil
   if p.kind.load then
     st, head = p.kind.load(p.key)
@@ -715,9 +729,11 @@ end
 granting.fits, granting.answer, granting.act = fits, answer, act
 
 local function decide(group, now, spare, mode)
+  local any_durable = false
   for place, p in ipairs(group) do
     current = place
     try(load, p, now)
+    any_durable = any_durable or p.durable ~= nil
     if p.meter then
       metering.load(p)
     end
@@ -782,6 +798,12 @@ local function decide(group, now, spare, mode)
   for _, p in ipairs(group) do
     local wait = sooner(group, p)
     result[p.told] = wait == huge and -1 or wait
+  end
+  if any_durable then
+    if written then
+      durable.count()
+    end
+    durable.tell(result)
   end
   return result
 end

@@ -1,0 +1,83 @@
+package connect
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"stint"
+	"stint/store/redis/script"
+)
+
+// Loss is that a server lost counts of durable takes, as the ledger of a partition has it (see
+// script/lua/durable.lua). Rules that accepted it follow their failure policies no longer.
+type Loss struct {
+	At    stint.Instant            // when it was noticed; 0: nothing was lost
+	All   stint.Instant            // the last loss that was accepted for all rules
+	Rules map[string]stint.Instant // the last loss that was accepted for a rule, by DOMAIN/NAME
+}
+
+// rulePrefix begins the fields of rules.
+const rulePrefix = "ok:"
+
+// acceptedField is the field of the last loss that was accepted for a rule; "" means all rules.
+func acceptedField(rule string) string {
+	if rule == "" {
+		return "all"
+	}
+	return rulePrefix + rule
+}
+
+// LossIn reads the loss of the ledger of a partition.
+func (s *Side) LossIn(ctx context.Context, partition int) (loss Loss, err error) {
+	client, err := s.client(ctx)
+	if err != nil {
+		return loss, err
+	}
+	key := script.LedgerKey(s.prefixes[partition])
+	fields, err := client.Do(ctx, client.B().Hgetall().Key(key).Build()).AsStrMap()
+	if err != nil {
+		return loss, Explain("read what was lost", err)
+	}
+	loss.Rules = map[string]stint.Instant{}
+	for field, value := range fields {
+		n, _ := strconv.ParseInt(value, 10, 64) // 0 for what is no time
+		at := stint.Instant(n)
+		rule, accepted := strings.CutPrefix(field, rulePrefix)
+		switch {
+		case field == "lost":
+			loss.At = at
+		case field == acceptedField(""):
+			loss.All = at
+		case accepted:
+			loss.Rules[rule] = at
+		}
+	}
+	return loss, nil
+}
+
+// AcceptLoss ends that takes of a durable rule, by DOMAIN/NAME, follow their failure policies after a loss; those
+// of all rules for "". It reports whether something was lost.
+func (s *Side) AcceptLoss(ctx context.Context, rule string) (lost bool, err error) {
+	client, err := s.client(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, prefix := range s.prefixes {
+		key := script.LedgerKey(prefix)
+		at, err := client.Do(ctx, client.B().Hget().Key(key).Field("lost").Build()).ToString()
+		if rueidis.IsRedisNil(err) {
+			continue
+		}
+		if err == nil {
+			err = client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue(acceptedField(rule), at).Build()).Error()
+		}
+		if err != nil {
+			return lost, Explain("accept what was lost", err)
+		}
+		lost = true
+	}
+	return lost, nil
+}

@@ -1,0 +1,247 @@
+package redis_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"stint"
+	"stint/internal/testkit"
+	"stint/internal/transaction"
+	"stint/store/redis"
+)
+
+var monthly = stint.MustLimit(stint.Spec{Requests: 100, Calendar: stint.Month})
+
+// durable returns a take of a durable rule.
+func durable(rule string, key stint.Key, limit *stint.Limit, cost uint32) stint.Take {
+	return stint.Take{Key: key, Limit: limit, Cost: cost, Handling: &stint.Handling{Terms: &stint.Terms{Domain: "api", Rule: rule, Durable: true}}}
+}
+
+// decideDurable decides takes, and returns the indexes of those whose counts are lost.
+func decideDurable(t *testing.T, s stint.Store, at stint.Instant, takes ...stint.Take) (results []stint.Decision, lost []int) {
+	t.Helper()
+	call := stint.Call{At: at, Takes: takes}
+	err := s.Decide(t.Context(), &call)
+	if err == nil {
+		return call.Results, nil
+	}
+	corrupt, ok := errors.AsType[*stint.CorruptState](err)
+	if !ok || !errors.Is(err, transaction.ErrLost) || errors.Is(err, stint.ErrUnknown) {
+		t.Fatal(err)
+	}
+	return call.Results, corrupt.Takes
+}
+
+// mustCount takes one unit, which must pass and leave so much.
+func mustCount(t *testing.T, s stint.Store, take stint.Take, left int64) {
+	t.Helper()
+	if d, lost := decideDurable(t, s, noon, take); lost != nil || !d[0].Allowed || d[0].Remaining != left {
+		t.Fatalf("%+v, lost %v, want %d left", d, lost, left)
+	}
+}
+
+// mustBeLost checks that takes follow their policies.
+func mustBeLost(t *testing.T, s stint.Store, at stint.Instant, takes ...stint.Take) {
+	t.Helper()
+	for i := range takes {
+		if _, lost := decideDurable(t, s, at, takes[i]); !slices.Equal(lost, []int{0}) {
+			t.Errorf("%s: lost %v", takes[i].Key, lost)
+		}
+	}
+}
+
+// A server with an append-only file that is killed and comes back has all takes, and nothing changes.
+func TestDurableWithoutLoss(t *testing.T) {
+	server := testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir())
+	s, other := openIn(t, server, "kept"), openIn(t, server, "kept")
+	take := durable("a", "k", monthly, 1)
+	mustCount(t, s, take, 99)
+	for i := range 3 {
+		left := int64(98 - 2*i)
+		mustCount(t, other, take, left)
+		server.Stop()
+		server.Restart()
+		until(t, s)
+		until(t, other)
+		mustCount(t, s, take, left-1)
+	}
+	for _, one := range []*redis.Store{s, other} {
+		if losses, err := one.Losses(t.Context()); err != nil || len(losses) > 0 {
+			t.Errorf("%+v, %v", losses, err)
+		}
+	}
+}
+
+// until waits until a store uses its server again.
+func until(t *testing.T, s *redis.Store) {
+	t.Helper()
+	testkit.Until(t, "the server is back", func() bool { return s.Ping(t.Context()) == nil })
+}
+
+// losses are the ways in which a server loses takes that it has answered.
+var losses = map[string]func(t *testing.T, server *testkit.RedisServer, early string){
+	"flushed":          func(_ *testing.T, server *testkit.RedisServer, _ string) { server.Do("FLUSHALL") },
+	"started anew":     func(t *testing.T, server *testkit.RedisServer, _ string) { restartWith(t, server, "") },
+	"an earlier state": restartWith,
+}
+
+// restartWith restarts a server with the append-only file of another folder; "" for none.
+func restartWith(t *testing.T, server *testkit.RedisServer, folder string) {
+	t.Helper()
+	dir := server.Do("CONFIG", "GET", "dir")[len("dir\n"):]
+	server.Stop()
+	testkit.Must(t, os.RemoveAll(filepath.Join(dir, "appendonlydir")))
+	if folder != "" {
+		testkit.Must(t, os.CopyFS(filepath.Join(dir, "appendonlydir"), os.DirFS(folder)))
+	}
+	server.Restart()
+}
+
+// After a loss durable takes follow their policies on all nodes, others are decided as ever, and a take that is
+// given back or forced is not refused. That ends for a rule that accepts the loss, for all, or with the period. A
+// node that remembers takes from before the loss does not bring it back.
+func TestDurableLoss(t *testing.T) {
+	for name, lose := range losses {
+		t.Run(name, func(t *testing.T) {
+			dir, early := t.TempDir(), t.TempDir()
+			server := testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", dir)
+			knows, late, fresh := openIn(t, server, "lost"), openIn(t, server, "lost"), openIn(t, server, "lost")
+			a, b := durable("a", "k", monthly, 1), durable("api/b", "k2", monthly, 1)
+			mustCount(t, knows, a, 99)
+			if name == "an earlier state" {
+				testkit.Must(t, os.CopyFS(early, os.DirFS(filepath.Join(dir, "appendonlydir"))))
+			}
+			mustCount(t, late, a, 98)
+			mustCount(t, knows, a, 97)
+			lose(t, server, early)
+			until(t, fresh)
+			until(t, late)
+			if found, err := fresh.Losses(t.Context()); err != nil || len(found) > 0 {
+				t.Fatalf("a node that remembers nothing found %+v, %v", found, err)
+			}
+			until(t, knows)
+			found, err := knows.Losses(t.Context())
+			if err != nil || len(found) != 1 {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			lostAt := found[0].At
+			for _, s := range []*redis.Store{knows, late, fresh} {
+				mustBeLost(t, s, lostAt, a, b)
+			}
+			plain := stint.Take{Key: "plain", Limit: monthly, Cost: 1, Independent: true}
+			apart := b
+			apart.Independent = true
+			if d, lost := decideDurable(t, fresh, lostAt, plain, apart); !slices.Equal(lost, []int{1}) || !d[0].Allowed {
+				t.Errorf("%+v, lost %v", d, lost)
+			}
+			force := a
+			force.Op = stint.Force
+			if _, lost := decideDurable(t, fresh, lostAt, force); lost != nil {
+				t.Errorf("a forced take: lost %v", lost)
+			}
+			ends := transaction.LossEnds(monthly, lostAt)
+			mustBeLost(t, fresh, ends-1, a)
+			if d, lost := decideDurable(t, fresh, ends, a); lost != nil || d[0].Remaining != 99 {
+				t.Errorf("when the period has ended: %+v, lost %v", d, lost)
+			}
+			if some, err := fresh.AcceptLoss(t.Context(), "api/b"); err != nil || !some {
+				t.Fatal(some, err)
+			}
+			for _, s := range []*redis.Store{late, knows} {
+				mustBeLost(t, s, lostAt, a)
+				if d, lost := decideDurable(t, s, lostAt, b); lost != nil || !d[0].Allowed {
+					t.Errorf("a rule that accepted the loss: %+v, lost %v", d, lost)
+				}
+			}
+			if some, err := late.AcceptLoss(t.Context(), ""); err != nil || !some {
+				t.Fatal(some, err)
+			}
+			for _, s := range []*redis.Store{late, knows, fresh} {
+				if _, lost := decideDurable(t, s, lostAt, a, b); lost != nil {
+					t.Errorf("after all accepted it: lost %v", lost)
+				}
+			}
+			if found, err := knows.Losses(t.Context()); err != nil || len(found) != 1 || found[0].At != lostAt || found[0].All != lostAt || found[0].Rules["api/b"] != lostAt {
+				t.Errorf("%+v, %v, want the same loss", found, err)
+			}
+		})
+	}
+}
+
+// A node that was told more of a server than its successor has proves the loss, also when others have
+// taken more there since.
+func TestDurableLossBehindOthers(t *testing.T) {
+	dir, early := t.TempDir(), t.TempDir()
+	server := testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", dir)
+	knows, other := openIn(t, server, "behind"), openIn(t, server, "behind")
+	take := durable("a", "k", monthly, 1)
+	mustCount(t, other, take, 99)
+	testkit.Must(t, os.CopyFS(early, os.DirFS(filepath.Join(dir, "appendonlydir"))))
+	mustCount(t, knows, take, 98)
+	restartWith(t, server, early)
+	until(t, other)
+	for left := range 3 {
+		mustCount(t, other, take, int64(98-left))
+	}
+	until(t, knows)
+	if _, lost := decideDurable(t, knows, noon, take); lost == nil {
+		t.Error("the node did not notice that its take was lost")
+	}
+	mustBeLost(t, other, noon, take)
+}
+
+// A loss is noticed in the partition of each key.
+func TestDurableLossInCluster(t *testing.T) {
+	cluster := testkit.StartRedisCluster(t, 3)
+	s := openCluster(t, cluster)
+	var takes []stint.Take
+	for _, key := range []stint.Key{"a", "b", "c", "d"} {
+		takes = append(takes, durable("a", key, monthly, 1))
+	}
+	if d, lost := decideDurable(t, s, noon, takes...); lost != nil || !d[0].Allowed || d[3].Remaining != 99 {
+		t.Fatalf("%+v, lost %v", d, lost)
+	}
+	if losses, err := s.Losses(t.Context()); err != nil || len(losses) > 0 {
+		t.Fatalf("%+v, %v", losses, err)
+	}
+	for _, one := range cluster.Primaries() {
+		one.Do("FLUSHALL")
+	}
+	if losses, err := s.Losses(t.Context()); err != nil || len(losses) < 2 {
+		t.Fatalf("%+v, %v", losses, err)
+	}
+	if _, lost := decideDurable(t, s, 0, takes...); len(lost) == 0 {
+		t.Error("nothing is lost")
+	}
+	if some, err := s.AcceptLoss(t.Context(), "api/a"); err != nil || !some {
+		t.Fatal(some, err)
+	}
+	if d, lost := decideDurable(t, s, 0, takes...); lost != nil || d[0].Remaining != 99 {
+		t.Errorf("%+v, lost %v", d, lost)
+	}
+}
+
+// When a key no longer depends on what was lost.
+func TestLossEnds(t *testing.T) {
+	at := stint.At(time.Date(2026, 3, 10, 12, 20, 0, 0, time.UTC))
+	for _, tt := range []struct {
+		spec stint.Spec
+		want time.Duration
+	}{
+		{stint.Spec{Requests: 10, Per: time.Hour}, 40 * time.Minute},
+		{stint.Spec{Requests: 10, Per: time.Hour, FromFirst: true}, time.Hour},
+		{stint.Spec{Requests: 10, Calendar: stint.Day}, 11*time.Hour + 40*time.Minute},
+		{stint.Spec{Algorithm: stint.SlidingLog, Requests: 10, Per: time.Hour}, time.Hour},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour, Burst: 20}, 2 * time.Hour},
+		{stint.Spec{Requests: 0, Per: time.Hour}, 0},
+	} {
+		limit := stint.MustLimit(tt.spec)
+		if got := transaction.LossEnds(limit, at).Sub(at); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.spec, got, tt.want)
+		}
+	}
+}
