@@ -16,11 +16,14 @@ import (
 //
 //	head    "stintjnl", the version in 4 bytes (little-endian, as all numbers), a record with the head of
 //	        the owner
-//	record  length of the content in 4 bytes, CRC-32 (Castagnoli) of the length and the content in 4
-//	        bytes, content
+//	record  length of the content, number of the write that it was a part of, CRC-32 (Castagnoli) of these
+//	        two, CRC-32 of the content, each in 4 bytes; content
+//
+// So a reader finds whole records behind one that is not, and tells a write that was cut, which nobody had an
+// answer to, from a file that was damaged later: behind that are records of later writes.
 const (
 	journalMagic = "stintjnl\x01\x00\x00\x00"
-	recordHead   = 8
+	recordHead   = 16
 
 	// maxRecord is the largest record in bytes.
 	maxRecord = 16 << 20
@@ -51,6 +54,7 @@ type Journal struct {
 	next    *batch     // records that are not being written yet
 	current *batch     // records that were written last, or are being written
 	number  uint64     // of the file
+	writes  uint32     // number of the next write
 	size    int64      // bytes of all files
 	err     error      // why the journal accepts no records
 	closed  bool
@@ -72,7 +76,7 @@ func OpenJournal(name string, head []byte) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{name: name, head: head, kick: make(chan struct{}, 1), stop: make(chan struct{}), next: newBatch(), current: newBatch()}
+	j := &Journal{name: name, head: head, kick: make(chan struct{}, 1), stop: make(chan struct{}), writes: 1, next: newBatch(), current: newBatch()}
 	close(j.current.done)
 	for _, f := range files {
 		j.number, j.size = f.number, j.size+f.size
@@ -91,7 +95,9 @@ func (j *Journal) begin() error {
 	if err != nil {
 		return err
 	}
-	first := appendRecord([]byte(journalMagic), j.head)
+	j.mu.Lock()
+	first := appendRecord([]byte(journalMagic), j.writes-1, j.head)
+	j.mu.Unlock()
 	if _, err = f.Write(first); err == nil {
 		err = f.Sync()
 	}
@@ -111,18 +117,14 @@ func (j *Journal) begin() error {
 	return nil
 }
 
-// appendRecord appends a record with its length and its checksum.
-func appendRecord(b, content []byte) []byte {
+// appendRecord appends a record of a write, with its checksums.
+func appendRecord(b []byte, write uint32, content []byte) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(content)))
-	b = append(b, 0, 0, 0, 0)
-	b = append(b, content...)
-	binary.LittleEndian.PutUint32(b[at+4:], recordSum(b[at:at+4], content))
-	return b
-}
-
-func recordSum(length, content []byte) uint32 {
-	return crc32.Update(crc32.Checksum(length, castagnoli), castagnoli, content)
+	b = binary.LittleEndian.AppendUint32(b, write)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[at:], castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(content, castagnoli))
+	return append(b, content...)
 }
 
 // Append adds a record, which the journal copies, to those that the next Sync waits for. It does not
@@ -134,7 +136,7 @@ func (j *Journal) Append(record []byte) {
 		j.failLocked(fmt.Errorf("a record of %d bytes, and at most %d are allowed", len(record), maxRecord))
 	}
 	if j.err == nil {
-		j.next.bytes = appendRecord(j.next.bytes, record)
+		j.next.bytes = appendRecord(j.next.bytes, j.writes, record)
 	}
 }
 
@@ -143,6 +145,13 @@ func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.err
+}
+
+// Number returns the number of the file that is written. Rotate begins the next one.
+func (j *Journal) Number() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.number
 }
 
 // Size returns how many bytes the files have.
@@ -199,7 +208,7 @@ func (j *Journal) write() {
 		j.mu.Unlock()
 		return
 	}
-	j.next, j.current = newBatch(), b
+	j.next, j.current, j.writes = newBatch(), b, j.writes+1
 	j.mu.Unlock()
 	if _, b.err = j.file.Write(b.bytes); b.err == nil {
 		b.err = j.file.Sync()

@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 )
 
 // Replayed is what ReplayJournal found.
 type Replayed struct {
 	Files, Records int
+	First, Last    uint64 // numbers of the first and the last file; 0: there is none
+
+	// Damaged reports that records are missing which had an answer: a file between others is gone, or one
+	// is damaged before its last write.
+	Damaged bool
 
 	// Torn is how many bytes at the ends of the files were not read, because the record there is cut or
 	// its checksum is wrong: the process ended while it wrote them, before anybody had an answer.
@@ -35,7 +41,11 @@ func ReplayJournal(name string, r JournalReader) (found Replayed, err error) {
 		if err != nil {
 			return found, err
 		}
-		found.Files++
+		found.Damaged = found.Damaged || found.Files > 0 && f.number != found.Last+1
+		if found.Files++; found.Files == 1 {
+			found.First = f.number
+		}
+		found.Last = f.number
 		if err := found.file(b, r); err != nil {
 			return found, fmt.Errorf("%s: %w", path, err)
 		}
@@ -53,31 +63,44 @@ func (found *Replayed) file(b []byte, r JournalReader) error {
 		}
 		return fmt.Errorf("%w: it does not begin with the head of a journal", ErrJournalDamaged)
 	}
-	read, records := r.Head, 0
+	read, records, last := r.Head, 0, uint32(0)
 	for len(left) > 0 {
-		record, rest, ok := cut(left)
+		record, rest, write, ok := cutRecord(left)
 		if !ok {
 			found.Torn += int64(len(left))
+			found.Damaged = found.Damaged || laterWrite(left, last+1)
 			return nil
 		}
 		if err := read(record); err != nil {
 			return err
 		}
 		found.Records += records
-		left, read, records = rest, r.Record, 1
+		left, read, records, last = rest, r.Record, 1, write
 	}
 	return nil
 }
 
-// cut returns the first record and the bytes after it. It returns false if the record is not whole.
-func cut(b []byte) (record, rest []byte, ok bool) {
-	if len(b) < recordHead {
-		return nil, nil, false
+// cutRecord returns the first record with the number of its write, and the bytes after it. It returns false if
+// the record is not whole.
+func cutRecord(b []byte) (record, rest []byte, write uint32, ok bool) {
+	if len(b) < recordHead || crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
+		return nil, nil, 0, false
 	}
 	length := int64(binary.LittleEndian.Uint32(b))
 	if length > maxRecord || length > int64(len(b)-recordHead) {
-		return nil, nil, false
+		return nil, nil, 0, false
 	}
 	record = b[recordHead : recordHead+length]
-	return record, b[recordHead+length:], recordSum(b[:4], record) == binary.LittleEndian.Uint32(b[4:])
+	ok = crc32.Checksum(record, castagnoli) == binary.LittleEndian.Uint32(b[12:])
+	return record, b[recordHead+length:], binary.LittleEndian.Uint32(b[4:]), ok
+}
+
+// laterWrite reports whether there is a record of a write after that one behind the first byte.
+func laterWrite(b []byte, write uint32) bool {
+	for at := 1; at+recordHead <= len(b); at++ {
+		if _, _, of, ok := cutRecord(b[at:]); ok && of > write {
+			return true
+		}
+	}
+	return false
 }

@@ -58,6 +58,14 @@ func (s *Store) recordEvent(t *stint.Take, o *transaction.Event) {
 // Keep it secret, see WriteSnapshot.
 func (s *Store) JournalHead() []byte { return s.seed.Append(nil) }
 
+// SetJournalFrom sets the number of the first file of the journal that has changes which the next snapshot may
+// lack. Snapshots have the number, so that a start notices that the file is missing. 0 means that there is no
+// journal.
+func (s *Store) SetJournalFrom(number uint64) { s.journalFrom.Store(number) }
+
+// JournalFrom returns the number that SetJournalFrom has set, or that the snapshot had which was loaded.
+func (s *Store) JournalFrom() uint64 { return s.journalFrom.Load() }
+
 // ReplayHead checks the head of a journal before its records are replayed. A store without keys takes
 // over the seed; another one must have the same. No other goroutine may use the store yet.
 func (s *Store) ReplayHead(head []byte) error {

@@ -107,6 +107,8 @@ type Store struct {
 	metered   atomic.Bool        // whether the store ever had a history
 	booked    atomic.Bool        // whether a history ever had a book
 	outbox    transaction.Outbox // events of thresholds
+
+	journalFrom atomic.Uint64 // see SetJournalFrom
 }
 
 var _ stint.Store = (*Store)(nil)

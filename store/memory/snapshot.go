@@ -30,10 +30,11 @@ import (
 //	usage   fingerprint (8 bytes), expiry (uvarint), length (uvarint), history as transaction.Usage.AppendBinary writes it
 //	book    fingerprint (8 bytes) of the usage before it, length (uvarint), book as transaction.Book.AppendBinary writes it
 //	event   length (uvarint), event as transaction.Event.AppendBinary writes it
+//	journal the number of a file of the journal (uvarint), see SetJournalFrom
 //	end     the number of states, and the store's lastDrop (uvarints); the last record
 //
-// Only limits with a state are written, before the first such state. The version is 4 if the store
-// ever had a book, 3 if it ever had a history, 2 if it ever had a penalty, whose numbers version 1 does not have, else 1: so a release that knows no
+// Only limits with a state are written, before the first such state. The version is 4 if the store ever had a
+// book, or has a journal, 3 if it ever had a history, 2 if it ever had a penalty, whose numbers version 1 does not have, else 1: so a release that knows no
 // penalties still reads what it can decide, and calls everything else newer.
 const (
 	snapshotMagic   = "stintmem"
@@ -49,7 +50,9 @@ const (
 	recordEnd   = 4
 	recordUsage = 5
 	recordEvent = 6
-	recordBook  = 7
+	recordBook  = 7 // 8 is in durable.go
+
+	recordJournal = 9
 
 	// blockSize is the size at which a block ends; a longer state makes a longer block.
 	blockSize = 64 << 10
@@ -195,7 +198,9 @@ func (e *encoder) flush() {
 // head writes the head and the first block.
 func (e *encoder) head(w io.Writer, s *Store) {
 	version := uint32(plainVersion)
-	e.booked, e.metered = s.booked.Load(), s.metered.Load()
+	from := s.journalFrom.Load()
+	e.booked = from > 0 || s.booked.Load()
+	e.metered = e.booked || s.metered.Load()
 	e.penalties = e.metered || s.penalties.Load()
 	switch {
 	case e.booked:
@@ -208,6 +213,9 @@ func (e *encoder) head(w io.Writer, s *Store) {
 	e.blocks = system.NewBlockWriter(w, binary.LittleEndian.AppendUint32([]byte(snapshotMagic), version))
 	e.block = s.seed.Append(e.block)
 	e.flush()
+	if from > 0 {
+		e.block = binary.AppendUvarint(append(e.block, recordJournal), from)
+	}
 }
 
 // end writes the last record.

@@ -108,6 +108,13 @@ func (d *decoder) record() error {
 		return d.event()
 	case recordGone:
 		return d.gone()
+	case recordJournal:
+		from, ok := d.Uvarint()
+		if !ok || from == 0 {
+			return damaged("a journal without a number")
+		}
+		d.store.journalFrom.Store(from)
+		return nil
 	case recordEnd:
 		states, ok := d.Uvarint()
 		lastDrop, alsoOK := d.Uvarint()
