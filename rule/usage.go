@@ -52,20 +52,14 @@ func (t *Table) Metered() []*Rule {
 	return slices.DeleteFunc(t.All(), func(r *Rule) bool { return r.Usage == nil })
 }
 
-// Durable returns the rules with durable, also those whose plans' limits are durable. They need a store
-// that can save each take before it is answered.
+// Durable returns the rules with durable, and after them those of plans that have it. All rules of one
+// place have one domain and name. They need a store that can save each take before it is answered.
 func (t *Table) Durable() (all []*Rule) {
-	for _, r := range t.rules {
-		durable := r.Terms != nil && r.Terms.Durable
-		if r.Plan != nil {
-			for _, of := range r.Plan.Rules {
-				durable = durable || of.Terms != nil && of.Terms.Durable
-			}
-		}
-		if durable {
+	t.each(func(r *Rule) {
+		if r.Terms != nil && r.Terms.Durable {
 			all = append(all, r)
 		}
-	}
+	})
 	return all
 }
 

@@ -118,6 +118,7 @@ func (st *Stores) lookAt(ctx context.Context, s *server) bool {
 	if !s.seen.Swap(true) || back {
 		st.warnOfServer(ctx, s)
 	}
+	st.lookLosses(ctx, s)
 	st.lookCalls(s, status, back)
 	return back || !s.compared.Load()
 }
@@ -172,7 +173,7 @@ func (st *Stores) warnOfServer(ctx context.Context, s *server) {
 	for _, w := range warnings {
 		if w.Unsaved {
 			s.unsaved.Store(&w)
-			if !st.hasDurable.Load() {
+			if !st.hasDurable() {
 				continue
 			}
 		}
@@ -205,6 +206,12 @@ func (st *Stores) Problem() string {
 		if problem != "" {
 			all = append(all, problem)
 		}
+	}
+	if st.durable != nil && st.durable.guarded.Status().Away {
+		all = append(all, "durable takes cannot be saved")
+	}
+	if lost := st.lossText(); lost != "" {
+		all = append(all, lost)
 	}
 	return strings.Join(all, "; ")
 }

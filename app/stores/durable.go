@@ -1,9 +1,13 @@
 package stores
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"stint"
@@ -28,15 +32,18 @@ const (
 )
 
 // durable is the store in memory with the journal of its durable takes. Such a take is answered when it is
-// on disk. If the journal cannot be written the take fails, and a guard follows the policy of its rule.
+// on disk. If the journal cannot be written the take fails, and a guard follows the policy of its rule. So it
+// does after a loss, until its period ends or the loss is accepted.
 type durable struct {
 	stores  *Stores
-	guarded stint.Store
+	guarded *guard.Store
+	loss    atomic.Pointer[transaction.Loss]
 }
 
 // openDurable returns the store in memory with its journal.
-func (st *Stores) openDurable() *durable {
+func (st *Stores) openDurable(loss transaction.Loss) *durable {
 	d := &durable{stores: st}
+	d.loss.Store(&loss)
 	local := memory.New(memory.Options{Budget: st.config.Memory, Clock: st.config.Clock})
 	d.guarded = guard.New(journaled{d}, guard.Options{Timeout: journalTimeout, Local: local, OnChange: st.journalChanged})
 	return d
@@ -52,6 +59,21 @@ func (d *durable) Decide(ctx context.Context, call *stint.Call) error {
 	return d.stores.memory.Decide(ctx, call)
 }
 
+// lostTakes returns the takes of a call that follow their policies after a loss.
+func (d *durable) lostTakes(call *stint.Call) (lost []int) {
+	loss := d.loss.Load()
+	if loss.At == 0 {
+		return nil
+	}
+	now := cmp.Or(call.At, d.stores.now())
+	for i := range call.Takes {
+		if loss.Refuses(&call.Takes[i], now) {
+			lost = append(lost, i)
+		}
+	}
+	return lost
+}
+
 // journaled decides calls with durable takes, and waits until they are on disk.
 type journaled struct{ *durable }
 
@@ -65,12 +87,45 @@ func (j journaled) Decide(ctx context.Context, call *stint.Call) error {
 	if err := file.Err(); err != nil {
 		return err
 	}
-	if err := j.stores.memory.Decide(ctx, call); err != nil {
+	if err := call.Check(); err != nil {
+		return err
+	}
+	lost := j.lostTakes(call)
+	if len(lost) > 0 {
+		err = j.decideRest(ctx, call, lost)
+	} else {
+		err = j.stores.memory.Decide(ctx, call)
+	}
+	if err != nil {
 		return err
 	}
 	if err := file.Sync(ctx); err != nil {
 		return fmt.Errorf("%w: %w", stint.ErrUnknown, err)
 	}
+	if len(lost) > 0 {
+		return transaction.LostTakes(lost)
+	}
+	return nil
+}
+
+// decideRest decides the takes of a call that are not decided as one with lost ones. The others take
+// nothing.
+func (j journaled) decideRest(ctx context.Context, call *stint.Call, lost []int) error {
+	corrupt := &stint.CorruptState{Takes: lost}
+	rest := stint.Call{At: call.At, Takes: slices.Clone(call.Takes)}
+	decided := func(i int) bool { return transaction.Decided(call, corrupt, i) }
+	for i := range rest.Takes {
+		t := &rest.Takes[i]
+		if of := int(t.InsteadOf()); !decided(i) || of > 0 && of <= len(call.Takes) && !decided(of-1) {
+			transaction.Peek(t)
+			t.Independent, t.Borrows, t.Handling = true, 0, nil
+		}
+	}
+	if err := j.stores.memory.Decide(ctx, &rest); err != nil {
+		return err
+	}
+	call.SizeResults()
+	copy(call.Results, rest.Results)
 	return nil
 }
 
@@ -91,6 +146,11 @@ func (st *Stores) openJournal() (*system.Journal, error) {
 	}
 	st.saving.Lock()
 	defer st.saving.Unlock()
+	return st.openJournalLocked()
+}
+
+// openJournalLocked is openJournal for a caller that holds st.saving.
+func (st *Stores) openJournalLocked() (*system.Journal, error) {
 	if j := st.journal.Load(); j != nil {
 		return j, nil
 	}
@@ -98,29 +158,98 @@ func (st *Stores) openJournal() (*system.Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot begin a journal: %w", err)
 	}
+	st.durable.record(j)
+	if st.memory.JournalFrom() == 0 {
+		st.memory.SetJournalFrom(cmp.Or(st.replayed.First, j.Number()))
+		st.unmarked.Store(true)
+	}
 	st.journal.Store(j)
 	return j, nil
 }
 
-// replay replays the journal into the store in memory. A journal that is of no
-// use stops the start: to go on without it would give durable limits a fresh start.
-func (st *Stores) replay() error {
-	began := time.Now()
-	found, err := system.ReplayJournal(st.state, system.JournalReader{Head: st.memory.ReplayHead, Record: st.memory.Replay})
+// recordLoss begins a record of the journal with the loss, as JSON; all others are those of the store in memory.
+const recordLoss = 'L'
+
+// record gives a file of the journal the loss, if there is one.
+func (d *durable) record(j *system.Journal) {
+	if loss := d.loss.Load(); loss.At > 0 {
+		text, _ := json.Marshal(loss) // numbers and names
+		j.Append(append([]byte{recordLoss}, text...))
+	}
+}
+
+// accept accepts the loss for a rule, "" for all, when that is on disk.
+func (d *durable) accept(ctx context.Context, rule string) error {
+	if d.loss.Load().At == 0 {
+		return nil
+	}
+	j, err := d.stores.openJournal()
 	if err != nil {
-		return st.config.Fault("state", "cannot read the journal of durable limits: "+text.Cause(err),
+		return err
+	}
+	d.stores.saving.Lock()
+	defer d.stores.saving.Unlock()
+	loss := *d.loss.Load()
+	before := d.loss.Swap(&loss)
+	loss.Accept(rule)
+	d.record(j)
+	if err := j.Sync(ctx); err != nil {
+		d.loss.Store(before)
+		return fmt.Errorf("cannot write the journal: %w", err)
+	}
+	d.stores.noteLosses(d.stores.config.State, []transaction.Loss{loss})
+	return nil
+}
+
+// replay replays the journal into the store in memory, and returns the loss that it has or that it shows. A
+// journal that is of no use stops the start: to go on without it would give durable limits a fresh start.
+func (st *Stores) replay() (loss transaction.Loss, err error) {
+	began := time.Now()
+	st.replayed, err = system.ReplayJournal(st.state, system.JournalReader{Head: st.memory.ReplayHead, Record: func(record []byte) error {
+		if len(record) > 0 && record[0] == recordLoss {
+			return json.Unmarshal(record[1:], &loss)
+		}
+		return st.memory.Replay(record)
+	}})
+	if err != nil {
+		return loss, st.config.Fault("state", "cannot read the journal of durable limits: "+text.Cause(err),
 			"look for a faulty disk or a state file that does not belong to it; to start without what it has, move the files "+st.state+".journal-* away")
 	}
-	if found.Records > 0 || found.Torn > 0 {
+	if found := &st.replayed; found.Records > 0 || found.Torn > 0 {
 		st.log.Info("durable takes loaded", "file", st.config.State, "records", found.Records, "torn_bytes", found.Torn, "took", since(began))
 	}
-	return nil
+	if why := st.missing(); why != "" {
+		loss.At = max(st.now(), loss.At+1)
+		st.unmarked.Store(true)
+		st.log.Warn("some durable takes are missing", "file", st.config.State, "error", why)
+	}
+	return loss, nil
+}
+
+// missing returns what is missing of the state file and the journal; "" if nothing is. A file of the journal that is
+// cut at its end is whole: what is missing there had no answer.
+func (st *Stores) missing() string {
+	found, from := &st.replayed, st.memory.JournalFrom()
+	switch {
+	case st.stateLost:
+		return "the state file cannot be used"
+	case found.Damaged:
+		return "the journal is damaged, or a file of it is gone"
+	case from > 0 && (found.First > from || found.Last < from):
+		return fmt.Sprintf("the journal lacks the file number %d, which the state file refers to", from)
+	case from == 0 && found.First > 1:
+		return "the state file is gone that the journal continues"
+	}
+	return ""
 }
 
 // CheckDurable returns an error if rules are durable and a server that was looked at does not save takes.
 func (st *Stores) CheckDurable(table *rule.Table) error {
 	durable := table.Durable()
-	st.hasDurable.Store(len(durable) > 0)
+	st.watchLosses(table)
+	if st.durable != nil {
+		st.noteLosses(st.config.State, lossesOf(st.durable.loss.Load()))
+	}
 	for _, s := range st.servers {
 		if w := s.unsaved.Load(); w != nil && len(durable) > 0 {
 			return st.config.Fault("store", fmt.Sprintf("rule %s is durable, and %s", durable[0].Name, w.Problem), w.Hint)
@@ -139,23 +268,47 @@ func (st *Stores) record(record []byte) {
 // saveAll writes the state file, and drops the records of the journal that it has. A journal that failed
 // begins a new file.
 func (st *Stores) saveAll() error {
-	j := st.journal.Load()
-	if j == nil {
+	if st.journal.Load() == nil && !st.mustMark() {
 		return st.memory.SaveFile(st.state)
+	}
+	j, err := st.openJournalLocked()
+	if err != nil {
+		return err
 	}
 	drop, err := j.Rotate()
 	if err != nil {
 		return err
 	}
+	st.durable.record(j)
+	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
+	defer cancel()
+	if err := j.Sync(ctx); err != nil {
+		return err
+	}
+	st.memory.SetJournalFrom(j.Number())
 	if err := st.memory.SaveFile(st.state); err != nil {
 		return err
 	}
+	st.unmarked.Store(false)
 	return drop()
 }
 
-// checkJournal saves the state file if the journal is long or has failed.
+// lossesOf returns a list of a loss, which is empty if nothing was lost.
+func lossesOf(loss *transaction.Loss) (all []transaction.Loss) {
+	if loss.At > 0 {
+		all = append(all, *loss)
+	}
+	return all
+}
+
+// checkJournal saves the state file if the journal is long or has failed, or if the file does not say yet that there
+// is a journal.
 func (st *Stores) checkJournal() {
-	if j := st.journal.Load(); j != nil && (j.Size() > journalSize || j.Err() != nil) {
+	if j := st.journal.Load(); j != nil && (j.Size() > journalSize || j.Err() != nil) || st.mustMark() {
 		st.save(slog.LevelDebug)
 	}
 }
+
+// mustMark reports whether the state file must say that there is a journal, or the journal that something was lost:
+// the next start would not know it.
+func (st *Stores) mustMark() bool { return st.unmarked.Load() && st.hasDurable() }

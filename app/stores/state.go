@@ -56,6 +56,7 @@ func (st *Stores) newStore() (*memory.Store, error) {
 	if failed != nil {
 		return nil, c.Fault("state", "cannot set aside "+c.State+" ("+err.Error()+"): "+text.Cause(failed), "move the file away, or name another one")
 	}
+	st.stateLost = true
 	st.log.Error("counts cannot be used: starting without them", "file", c.State, "error", err, "moved_to", aside, "hint", stateHint(err))
 	return memory.New(options), nil
 }

@@ -63,7 +63,10 @@ type Stores struct {
 	secret    *rule.KeySecret    // hashes values in keys; nil: they use the plain SHA-256
 	newSecret settings.NewSecret // to write beside the state file
 
-	hasDurable atomic.Bool // some rule is durable
+	losses    losses
+	replayed  system.Replayed // of the journal
+	stateLost bool            // the state file was there, and cannot be used
+	unmarked  atomic.Bool     // the state file does not say yet that there is a journal
 
 	refused atomic.Bool // a server has another secret
 }
@@ -105,6 +108,7 @@ func (st *Stores) Register(m *telemetry.Metrics) {
 		m.Refusals(st.refusalStats)
 	}
 	m.Gossip(st.gossipStats)
+	m.Losses(st.lossStats)
 }
 
 // sweepEvery is the time between two sweeps of expired keys from memory.
@@ -142,7 +146,7 @@ func (st *Stores) runServer(ctx context.Context, group *sync.WaitGroup, s *serve
 
 // Warn logs what the configuration lacks for rules.
 func (st *Stores) Warn(table *rule.Table) {
-	st.hasDurable.Store(len(table.Durable()) > 0)
+	st.watchLosses(table)
 	st.warnOfGossip(table)
 	st.warnOfSecret(table)
 }
@@ -154,8 +158,9 @@ func (st *Stores) openStore() (err error) {
 		if st.memory, err = st.newStore(); err != nil || c.State == "" {
 			return err
 		}
-		if err = st.replay(); err == nil {
-			st.durable = st.openDurable()
+		loss, err := st.replay()
+		if err == nil {
+			st.durable = st.openDurable(loss)
 		}
 		return err
 	}

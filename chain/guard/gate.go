@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/transaction"
 )
 
 // checksPerTimeout is how often the timer checks a call within its timeout, at least. It also
@@ -104,7 +105,9 @@ func (g *gate) leave(f *flight, err error) {
 		g.breaker.succeeded(f)
 	case undecodable(err) != nil: // the store works
 		g.breaker.succeeded(f)
-		g.breaker.countUndecodable(err)
+		if !errors.Is(err, transaction.ErrLost) {
+			g.breaker.countUndecodable(err)
+		}
 	case errors.Is(err, stint.ErrWrongCall) || f.parent.Err() != nil || err == errElsewhere: //nolint:errorlint // compared unwrapped
 		g.breaker.inconclusive(f)
 	default:

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"stint"
@@ -35,4 +36,39 @@ func RuleName(domain, name string) string {
 		return name
 	}
 	return domain + "/" + name
+}
+
+// Loss is that counts of durable takes were lost. The zero Loss is none.
+type Loss struct {
+	At    stint.Instant            `json:"at"`              // when it was noticed; 0: nothing was lost
+	All   stint.Instant            `json:"all,omitempty"`   // the last loss that was accepted for all rules
+	Rules map[string]stint.Instant `json:"rules,omitempty"` // the last loss that was accepted for a rule, by DOMAIN/NAME
+}
+
+// Accepted reports whether a rule's takes follow their failure policies no longer.
+func (l *Loss) Accepted(rule string) bool { return max(l.All, l.Rules[rule]) >= l.At }
+
+// Accept accepts the loss for a rule, "" for all.
+func (l *Loss) Accept(rule string) {
+	if rule == "" {
+		l.All = l.At
+		return
+	}
+	accepted := map[string]stint.Instant{rule: l.At}
+	for name, at := range l.Rules {
+		if name != rule {
+			accepted[name] = at
+		}
+	}
+	l.Rules = accepted
+}
+
+// Refuses reports whether a take must follow its failure policy at a time.
+func (l *Loss) Refuses(t *stint.Take, now stint.Instant) bool {
+	return l.At > 0 && Durable(t) && t.Op.Asks() && !l.Accepted(RuleName(t.Terms().Domain, t.Terms().Rule)) && now < LossEnds(t.Limit, l.At)
+}
+
+// LostTakes returns the error about takes of a call that must follow their failure policies.
+func LostTakes(takes []int) error {
+	return fmt.Errorf("%w: %w", ErrLost, &stint.CorruptState{Takes: takes})
 }

@@ -8,16 +8,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/store/redis/script"
 )
-
-// Loss is that a server lost counts of durable takes, as the ledger of a partition has it (see
-// script/lua/durable.lua). Rules that accepted it follow their failure policies no longer.
-type Loss struct {
-	At    stint.Instant            // when it was noticed; 0: nothing was lost
-	All   stint.Instant            // the last loss that was accepted for all rules
-	Rules map[string]stint.Instant // the last loss that was accepted for a rule, by DOMAIN/NAME
-}
 
 // rulePrefix begins the fields of rules.
 const rulePrefix = "ok:"
@@ -30,8 +23,8 @@ func acceptedField(rule string) string {
 	return rulePrefix + rule
 }
 
-// LossIn reads the loss of the ledger of a partition.
-func (s *Side) LossIn(ctx context.Context, partition int) (loss Loss, err error) {
+// LossIn reads the loss of the ledger of a partition, see lua/durable.lua.
+func (s *Side) LossIn(ctx context.Context, partition int) (loss transaction.Loss, err error) {
 	client, err := s.client(ctx)
 	if err != nil {
 		return loss, err

@@ -1,0 +1,192 @@
+package stores
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"stint"
+	"stint/internal/transaction"
+	"stint/rule"
+	"stint/telemetry"
+)
+
+// Loss is that takes of a durable rule follow its failure policy, because counts of them were lost.
+type Loss struct {
+	Rule  string // DOMAIN/NAME
+	Place string // where counts were lost: a server, or the state file
+	Since time.Time
+	Until time.Time // when the period of the loss ends
+	Of    *rule.Rule
+}
+
+// losses are the losses that the places with counts know of. The zero losses are none.
+type losses struct {
+	mu      sync.Mutex
+	byPlace map[string][]transaction.Loss
+	noticed uint64
+	rules   []*rule.Rule // durable ones
+}
+
+// watchLosses sets the rules of which losses matter.
+func (st *Stores) watchLosses(table *rule.Table) {
+	st.losses.mu.Lock()
+	defer st.losses.mu.Unlock()
+	st.losses.rules = table.Durable()
+}
+
+// hasDurable reports whether some rule is durable.
+func (st *Stores) hasDurable() bool {
+	st.losses.mu.Lock()
+	defer st.losses.mu.Unlock()
+	return len(st.losses.rules) > 0
+}
+
+// Losses returns the durable rules that follow their failure policies after a loss, by their names. A rule has the
+// loss that ends last.
+func (st *Stores) Losses() (all []Loss) {
+	st.losses.mu.Lock()
+	defer st.losses.mu.Unlock()
+	for place, found := range st.losses.byPlace {
+		for i := range found {
+			all = append(all, st.losses.ofRules(place, &found[i])...)
+		}
+	}
+	slices.SortFunc(all, func(a, b Loss) int { return cmp.Or(cmp.Compare(a.Rule, b.Rule), b.Until.Compare(a.Until)) })
+	return slices.CompactFunc(all, func(a, b Loss) bool { return a.Rule == b.Rule })
+}
+
+// ofRules returns the rules that a loss concerns.
+func (l *losses) ofRules(place string, loss *transaction.Loss) (all []Loss) {
+	for _, r := range l.rules {
+		name, ends := transaction.RuleName(r.Domain, r.Name), transaction.LossEnds(r.Terms.Stored(), loss.At)
+		if !loss.Accepted(name) && ends.Time().After(time.Now()) {
+			all = append(all, Loss{name, place, loss.At.Time().UTC(), ends.Time().UTC(), r})
+		}
+	}
+	return all
+}
+
+// lookLosses asks a server for losses, if some rule is durable.
+func (st *Stores) lookLosses(ctx context.Context, s *server) {
+	if s.redis == nil || !st.hasDurable() {
+		return
+	}
+	found, err := s.redis.Losses(ctx)
+	if err != nil {
+		st.log.Debug("cannot ask the store for losses", "store", s.name, "error", err)
+		return
+	}
+	if st.noteLosses(s.name, found) && s.denials != nil {
+		s.denials.Drop()
+	}
+}
+
+// noteLosses stores the losses of a place, and logs what is new: that counts were lost, or that somebody accepted it.
+// It reports whether there is a new loss.
+func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool) {
+	st.losses.mu.Lock()
+	defer st.losses.mu.Unlock()
+	l := &st.losses
+	before := l.byPlace[place]
+	var rules, accepted []string
+	var until time.Time
+	for i := range found {
+		at := slices.IndexFunc(before, func(o transaction.Loss) bool { return o.At == found[i].At })
+		for _, one := range l.ofRules(place, &found[i]) {
+			if at < 0 {
+				rules = append(rules, one.Rule)
+			}
+			if one.Until.After(until) {
+				until = one.Until
+			}
+		}
+		lost = lost || at < 0
+		if at >= 0 {
+			accepted = append(accepted, newlyAccepted(l.ofRules(place, &before[at]), &found[i])...)
+		}
+	}
+	if l.byPlace == nil {
+		l.byPlace = map[string][]transaction.Loss{}
+	}
+	l.byPlace[place] = found
+	if lost {
+		l.noticed++
+	}
+	if rules = compact(rules); len(rules) > 0 {
+		st.options.OnLost(place)
+		st.log.Error("counts of durable rules were lost: their takes follow on_store_failure until the period ends", "store", place, "rules", rules, "until", until.UTC().Format(time.RFC3339),
+			"hint", "stint accept-loss RULE ends that at once, and the rule goes on with the counts that are left")
+	}
+	if accepted = compact(accepted); len(accepted) > 0 {
+		st.log.Info("a loss was accepted: durable rules go on with the counts that are left", "store", place, "rules", accepted)
+	}
+	return lost
+}
+
+// newlyAccepted returns the rules of losses that have accepted the loss meanwhile.
+func newlyAccepted(before []Loss, loss *transaction.Loss) (rules []string) {
+	for _, one := range before {
+		if loss.Accepted(one.Rule) {
+			rules = append(rules, one.Rule)
+		}
+	}
+	return rules
+}
+
+func compact(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// AcceptLoss ends that takes of a durable rule, by DOMAIN/NAME, follow its failure policy after a loss; those of all
+// rules for "".
+func (st *Stores) AcceptLoss(ctx context.Context, rule string) error {
+	for _, s := range st.servers {
+		if s.redis == nil {
+			continue
+		}
+		if _, err := s.redis.AcceptLoss(ctx, rule); err != nil {
+			return err
+		}
+		st.lookLosses(ctx, s)
+	}
+	if st.durable == nil {
+		return nil
+	}
+	return st.durable.accept(ctx, rule)
+}
+
+// lossText returns the losses for /readyz; "" if there are none.
+func (st *Stores) lossText() string {
+	var all []string
+	for _, one := range st.Losses() {
+		all = append(all, one.Rule+" until "+one.Until.UTC().Format(time.RFC3339))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "counts of durable rules were lost, and these follow on_store_failure: " + strings.Join(all, ", ")
+}
+
+// lossStats returns the numbers of losses, for metrics.
+func (st *Stores) lossStats() (s telemetry.LossStats) {
+	for _, one := range st.Losses() {
+		s.Rules = append(s.Rules, telemetry.LostRule{Domain: one.Of.Domain, Rule: one.Of.Name})
+	}
+	st.losses.mu.Lock()
+	defer st.losses.mu.Unlock()
+	s.Noticed = st.losses.noticed
+	return s
+}
+
+// now returns the time by the clock of the stores.
+func (st *Stores) now() stint.Instant {
+	if st.config.Clock != nil {
+		return st.config.Clock()
+	}
+	return stint.At(time.Now())
+}
