@@ -53,6 +53,7 @@ func (a *App) adminHandler() http.Handler {
 		OpenAPI: docs.OpenAPI,
 		Log:     a.log,
 		Reads:   a.reads(),
+		Loss:    a.lossOf,
 	}
 	options.Records, options.RecordPaths = http.HandlerFunc(recordapi.Off), recordapi.Paths
 	if a.records != nil {

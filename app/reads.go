@@ -19,6 +19,7 @@ func (a *App) reads() map[string]http.Handler {
 		factsapi.WhyPath:    factsapi.NewWhy(why),
 		factsapi.UsagePath:  factsapi.NewUsage(a.usageOptions()),
 	}
+	all[recordapi.LossPath] = recordapi.NewLosses(a.lossOptions())
 	all[recordapi.WebhooksPath] = http.HandlerFunc(recordapi.NoWebhooks)
 	if a.webhooks != nil {
 		all[recordapi.WebhooksPath] = recordapi.NewWebhooks(a.webhooks, a.log)

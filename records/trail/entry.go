@@ -21,6 +21,8 @@ const (
 	Import Action = "import" // write or delete a record, as one of an import
 	Reset  Action = "reset"  // reset what was used of a limit
 	Erase  Action = "erase"  // delete all records and texts of a subject
+
+	AcceptLoss Action = "accept-loss" // let durable rules go on after counts were lost
 )
 
 // Hash is a SHA-256 or an HMAC-SHA256. Its text has 64 hexadecimal digits.

@@ -104,6 +104,10 @@ type AdminOptions struct {
 	// process has; nil if no store lends units.
 	Leases func(*stint.Take) (limitjson.LeaseStore, limitjson.LocalLease)
 
+	// Loss returns the loss because of which a durable rule follows its failure policy; nil for none. It may be
+	// nil itself.
+	Loss func(*rule.Rule) *limitjson.Loss
+
 	// Overrides returns the number of overrides of each rule, by its name; nil if there are none.
 	Overrides func() map[string]int
 

@@ -34,6 +34,7 @@ type inspected struct {
 	Lent         *limitjson.Lent      `json:"lent,omitempty"`
 	Leases       *limitjson.Leases    `json:"leases,omitempty"`
 	Penalized    *response.KeyPenalty `json:"penalized,omitempty"`
+	Loss         *limitjson.Loss      `json:"loss,omitempty"`
 	Limit        *int64               `json:"limit"`
 	Used         *int64               `json:"used"`
 	Remaining    *int64               `json:"remaining"`
@@ -71,6 +72,9 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 		one.Override = limitjson.OverrideOf(v, i)
 		if d, asked := v.Penalty(i); asked && !d.Degraded {
 			one.Penalized = response.PenaltyOfKey(&d)
+		}
+		if r := v.Asked[i].Rule; r != nil && a.options.Loss != nil {
+			one.Loss = a.options.Loss(r)
 		}
 		if t := v.Take(i); t != nil && t.Coordination() == stint.Leased && a.options.Leases != nil {
 			store, here := a.options.Leases(t)

@@ -53,7 +53,7 @@ func limitCommands() []Command {
 			Text: "Resets the counts of a descriptor's key, in all limits that apply to it.\n" +
 				keyText + "  stint reset --domain api user=42\n" + adminTextFor(access.Support),
 		},
-		whyCommand(), topCommand(), usageCommand(),
+		whyCommand(), topCommand(), usageCommand(), lossCommand(),
 		adviseCommand(),
 		{
 			Name: "limits", Args: "[flags]", Summary: "show the current limits", Run: runLimits, Flags: adminFlags("limits"),

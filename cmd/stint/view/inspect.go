@@ -17,6 +17,7 @@ type Inspected struct {
 		ResetAfterMS int64 `json:"reset_after_ms"`
 		Degraded     bool
 		Penalized    struct{ Until *time.Time }
+		Loss         struct{ Until *time.Time }
 	}
 }
 
@@ -42,7 +43,10 @@ func (a *Inspected) Print(w io.Writer) {
 		if until := l.Penalized.Until; until != nil {
 			notes += " (kept away until " + until.Format(time.RFC3339) + ")"
 		}
-		if l.Degraded {
+		switch until := l.Loss.Until; {
+		case until != nil:
+			notes += " (counts were lost: on_store_failure decides until " + until.Format(time.RFC3339) + ")"
+		case l.Degraded:
 			notes += " (the store did not answer)"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s%s\n", OrDash(l.Rule), used, remaining,
