@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/rueidis"
-
 	"stint"
 	"stint/internal/transaction"
 	"stint/store/redis/script"
@@ -60,12 +58,12 @@ func (s *Side) AcceptLoss(ctx context.Context, rule string) (lost bool, err erro
 	}
 	for _, prefix := range s.prefixes {
 		key := script.LedgerKey(prefix)
-		at, err := client.Do(ctx, client.B().Hget().Key(key).Field("lost").Build()).ToString()
-		if rueidis.IsRedisNil(err) {
+		found, err := client.Do(ctx, client.B().Hmget().Key(key).Field("lost").Build()).AsStrSlice()
+		if err == nil && found[0] == "" {
 			continue
 		}
 		if err == nil {
-			err = client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue(acceptedField(rule), at).Build()).Error()
+			err = client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue(acceptedField(rule), found[0]).Build()).Error()
 		}
 		if err != nil {
 			return lost, Explain("accept what was lost", err)

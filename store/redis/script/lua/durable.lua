@@ -81,7 +81,7 @@ function durable.enter(p, now)
   end
   if p.op ~= 0 or l.lost <= l.all then
     return
-  elseif l.lost > tonumber(call('HGET', l.key, 'ok:' .. d.rule) or 0) then
+  elseif l.lost > tonumber(call('HMGET', l.key, 'ok:' .. d.rule)[1] or 0) then
     if d.lost ~= l.lost then
       error('STINT-LOSS ' .. int(l.lost), 0)
     elseif now < d.ends then
