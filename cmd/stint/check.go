@@ -158,6 +158,9 @@ func check(ctx context.Context, s cli.Streams, args []string) error {
 func (o *checkOptions) load(names []string) (*rule.Table, error) {
 	config := o.config
 	config.Rules, config.Demo = names, ""
+	if config.State == "" {
+		config.State = "-" // only a service can lack the state file that a durable rule needs
+	}
 	if o.export != nil {
 		return config.LoadRules(o.export.plans...)
 	}

@@ -105,7 +105,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		return &failedTests{err}
 	}
 	r.tests = len(tests)
-	r.away = slices.Concat(modes.StoreAway(r.table), modes.Leased(r.table), modes.Eventual(r.table, r.options.config.SyncInterval), modes.Gossip(r.table, r.options.config.SyncInterval))
+	r.away = slices.Concat(modes.StoreAway(r.table), modes.Leased(r.table), modes.Eventual(r.table, r.options.config.SyncInterval), modes.Gossip(r.table, r.options.config.SyncInterval), modes.Durable(r.table))
 	if r.options.modes {
 		r.away = append(r.away, modes.Strict(r.table)...)
 	}
