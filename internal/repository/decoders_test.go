@@ -74,6 +74,7 @@ var decoders = map[string]string{
 	"internal/limits/book.go":            "decisions and reservations that programs of ours wrote",
 	"internal/transaction/encode.go":     "what programs of ours wrote: a snapshot, an item of memcached, or a value of Redis",
 	"store/memory/file.go":               "a file that this program wrote",
+	"app/stores/durable.go":              "a file that this program wrote",
 	"internal/system/blocks.go":          "a file that this program wrote",
 	"store/redis/connect/url.go":         "a setting",
 	"store/memcached/url.go":             "a setting",

@@ -61,6 +61,7 @@ var Kinds = []Kind{
 	{"leased", Note, "How the nodes agree on a limit with `coordination: leased`, how much passes beyond it, and how much while the store is away.", "See [coordination](coordination.md)."},
 	{"gossip", Note, "How much passes beyond a limit with `coordination: gossip`, normally and while the nodes cannot reach each other.", "See [coordination](coordination.md#gossip)."},
 	{"eventual", Note, "How much passes beyond a limit with `coordination: eventual`, while the store is away, and when a node is killed.", "See [coordination](coordination.md#eventual)."},
+	{"durable", Note, "What the store may lose of a limit with `durable`, and what passes after that.", "See [durable limits](usage.md#durable-limits)."},
 	{"moved-keys", Note, "How much passes beyond a limit when the servers of the store change.", "Change them while there is little traffic."},
 }
 
