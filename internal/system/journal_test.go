@@ -195,3 +195,62 @@ func TestJournalSyncEnds(t *testing.T) {
 		t.Errorf("a closed journal: %v", err)
 	}
 }
+
+// A record that is damaged is a loss if a later write follows it, and no loss at the end of a file, wherever that
+// is cut, also before a file that a later process wrote. A file between others that is gone is a loss.
+func TestJournalDamaged(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	for range 2 {
+		j := openJournal(t, name)
+		for _, text := range []string{"one", "two", "three"} {
+			j.Append([]byte(text))
+			testkit.Must(t, j.Sync(background))
+		}
+		testkit.Must(t, j.Close())
+	}
+	path := journalName(name, 1)
+	whole, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	head, last := len(journalMagic)+recordHead+len("head"), recordHead+len("three")
+	for at := range whole[len(journalMagic):] {
+		at += len(journalMagic)
+		changed := bytes.Clone(whole)
+		changed[at] ^= 1
+		testkit.Must(t, os.WriteFile(path, changed, 0o600))
+		found, err := ReplayJournal(name, JournalReader{Head: func([]byte) error { return nil }, Record: func([]byte) error { return nil }})
+		testkit.Must(t, err)
+		if want := at < len(whole)-last; found.Damaged != want {
+			t.Errorf("a bit changed at %d of %d (the first record is at %d): damaged %t, want %t", at, len(whole), head, found.Damaged, want)
+		}
+		testkit.Must(t, os.WriteFile(path, whole[:at], 0o600))
+		if found, err := ReplayJournal(name, JournalReader{Head: func([]byte) error { return nil }, Record: func([]byte) error { return nil }}); err != nil || found.Damaged || found.First != 1 || found.Last != 2 {
+			t.Errorf("cut at %d: %+v, %v", at, found, err)
+		}
+	}
+	testkit.Must(t, os.Rename(journalName(name, 2), journalName(name, 3)))
+	if _, found := journalRecords(t, name); !found.Damaged {
+		t.Error("a file that is gone was not noticed")
+	}
+}
+
+// Records that a write has torn apart are no loss, even if some behind them are whole.
+func TestJournalTornWrite(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	j := openJournal(t, name)
+	j.Append([]byte("one"))
+	testkit.Must(t, j.Sync(background))
+	_, err := j.Rotate() // the first write of a file, and not of the journal
+	testkit.Must(t, err)
+	for _, text := range []string{"two", "three"} {
+		j.Append([]byte(text))
+	}
+	testkit.Must(t, j.Close())
+	path := journalName(name, 2)
+	content, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	copy(content[bytes.Index(content, []byte("two")):], "000")
+	testkit.Must(t, os.WriteFile(path, content, 0o600))
+	if got, found := journalRecords(t, name); !slices.Equal(got, []string{"one"}) || found.Damaged {
+		t.Errorf("%q, %+v", got, found)
+	}
+}
