@@ -15,7 +15,7 @@ const durableRules = `
 domain: api
 descriptors:
   - key: user
-    rate_limit: {requests: 200, per: 366d, on_store_failure: deny, durable: true}
+    rate_limit: {requests: 200, per: 366d, on_store_failure: deny, durable: true, usage: 1}
 `
 
 // Killed nodes lose no durable take that was admitted: all together, exactly the limit passes or less,
@@ -91,6 +91,12 @@ func TestKilledNodesLoseNoDurableTake(t *testing.T) {
 			t.Errorf("%s: %d admitted, with %d unanswered, and the limit is 200", name, got, unanswered[name])
 		}
 		mu.Unlock()
+		if used := n.usage(t)["user="+name]; used != 200 {
+			t.Errorf("%s: the usage is %d, and 200 were charged", name, used)
+		}
+	}
+	if losses := n.metric(t, "stint_durable_losses_total"); losses != 0 {
+		t.Errorf("%v losses", losses)
 	}
 	if _, err := os.Stat(state); err != nil {
 		t.Errorf("no state was saved: %v", err)

@@ -54,11 +54,16 @@ func (n *node) usage(t testing.TB) map[string]int64 {
 // subject is the sum of what was admitted: at least every unit whose answer came, and at most those and
 // the requests without an answer. Each threshold has one event.
 func TestUsageSurvivesKills(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { usageSurvivesKills(t, usageRules) })
+	t.Run("durable", func(t *testing.T) { usageSurvivesKills(t, strings.Replace(usageRules, "usage: 2", "usage: 2, durable: true", 1)) })
+}
+
+func usageSurvivesKills(t *testing.T, rules string) {
 	redis := testkit.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir())
 	const users, rounds = 4, 4
 	var admitted, unknown [users]atomic.Int64
 	for round := range rounds {
-		nodes := []*node{startNode(t, usageRules, "--store="+redis.URL(), unhurried), startNode(t, usageRules, "--store="+redis.URL(), unhurried)}
+		nodes := []*node{startNode(t, rules, "--store="+redis.URL(), unhurried), startNode(t, rules, "--store="+redis.URL(), unhurried)}
 		var callers sync.WaitGroup
 		var stop atomic.Bool
 		for c := range 8 {
@@ -93,7 +98,7 @@ func TestUsageSurvivesKills(t *testing.T) {
 		}
 		nodes[1].kill(t)
 	}
-	n := startNode(t, usageRules, "--store="+redis.URL(), unhurried)
+	n := startNode(t, rules, "--store="+redis.URL(), unhurried)
 	for user := range users { // up to the limit
 		for range 500 {
 			a, err := n.ask(t.Context(), "user", fmt.Sprint(user))

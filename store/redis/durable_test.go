@@ -194,6 +194,40 @@ func TestDurableLossBehindOthers(t *testing.T) {
 	mustBeLost(t, other, noon, take)
 }
 
+// A replica that is promoted has lost the takes that it did not have. One that has all has lost none.
+func TestDurableFailover(t *testing.T) {
+	for name, lags := range map[string]bool{"with all takes": false, "without the last one": true} {
+		t.Run(name, func(t *testing.T) {
+			sentinels := testkit.StartSentinels(t, 1)
+			s, err := redis.Open(sentinels.URL(), redis.Options{Namespace: "failover"})
+			testkit.Must(t, err)
+			t.Cleanup(s.Close)
+			take := durable("a", "k", monthly, 1)
+			until(t, s)
+			mustCount(t, s, take, 99)
+			primary, replica := sentinels.Primary(), sentinels.Servers[1]
+			if !lags {
+				mustCount(t, s, take, 98)
+			}
+			testkit.Until(t, "the replica has all", func() bool {
+				return replica.Do("HGETALL", "failover:durable") == primary.Do("HGETALL", "failover:durable")
+			})
+			if lags {
+				replica.Do("REPLICAOF", "127.0.0.1", "1") // it gets no more writes
+				mustCount(t, s, take, 98)
+			}
+			primary.Stop()
+			testkit.Until(t, "the replica decides", func() bool { return s.Probe(t.Context()) == nil })
+			if _, lost := decideDurable(t, s, noon, take); (lost != nil) != lags {
+				t.Errorf("lost %v", lost)
+			}
+			if found, err := s.Losses(t.Context()); err != nil || len(found) > 0 != lags {
+				t.Errorf("%+v, %v", found, err)
+			}
+		})
+	}
+}
+
 // A loss is noticed in the partition of each key.
 func TestDurableLossInCluster(t *testing.T) {
 	cluster := testkit.StartRedisCluster(t, 3)
