@@ -106,6 +106,9 @@ func TestDurableLossOfRedis(t *testing.T) {
 	other.answers("month", false, true)
 	s.followsPolicies()
 	other.answers("month", true, false)
+	if n := s.metric(`stint_store_failures_total{reason="undecodable"}`); n != 0 {
+		t.Errorf("%v takes count as undecodable", n)
+	}
 }
 
 // What a state file and its journal lack is a loss, which a later start still knows; what is cut at the end is none.

@@ -279,3 +279,14 @@ func TestLossEnds(t *testing.T) {
 		}
 	}
 }
+
+// A ledger that was set back by hand is a loss too.
+func TestDurableLedgerSetBack(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "back")
+	take := durable("a", "k", monthly, 1)
+	mustCount(t, s, take, 99)
+	mustCount(t, s, take, 98)
+	server.Do("HSET", "back:durable", "seq", "1")
+	mustBeLost(t, s, noon, take)
+}
