@@ -55,7 +55,9 @@ func (n *node) usage(t testing.TB) map[string]int64 {
 // the requests without an answer. Each threshold has one event.
 func TestUsageSurvivesKills(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { usageSurvivesKills(t, usageRules) })
-	t.Run("durable", func(t *testing.T) { usageSurvivesKills(t, strings.Replace(usageRules, "usage: 2", "usage: 2, durable: true", 1)) })
+	t.Run("durable", func(t *testing.T) {
+		usageSurvivesKills(t, strings.Replace(usageRules, "usage: 2", "usage: 2, durable: true", 1))
+	})
 }
 
 func usageSurvivesKills(t *testing.T, rules string) {
