@@ -117,11 +117,14 @@ func TestDurableLossOfJournal(t *testing.T) {
 		damage func(t *testing.T, state string, journal []string)
 		lost   bool
 	}{
-		"nothing":            {func(*testing.T, string, []string) {}, false},
-		"the journal":        {removeAll, true},
-		"the state file":     {func(t *testing.T, state string, _ []string) { testkit.Must(t, os.Remove(state)) }, true},
-		"a useless state":    {func(t *testing.T, state string, _ []string) { write(t, state, "nothing") }, true},
-		"both":               {func(t *testing.T, state string, j []string) { testkit.Must(t, os.Remove(state)); removeAll(t, state, j) }, false},
+		"nothing":         {func(*testing.T, string, []string) {}, false},
+		"the journal":     {removeAll, true},
+		"the state file":  {func(t *testing.T, state string, _ []string) { testkit.Must(t, os.Remove(state)) }, true},
+		"a useless state": {func(t *testing.T, state string, _ []string) { write(t, state, "nothing") }, true},
+		"both": {func(t *testing.T, state string, j []string) {
+			testkit.Must(t, os.Remove(state))
+			removeAll(t, state, j)
+		}, false},
 		"an unfinished take": {func(t *testing.T, _ string, j []string) { cutFile(t, j[len(j)-1], -3) }, false},
 		"a first take":       {func(t *testing.T, _ string, j []string) { changeFile(t, j[len(j)-1]) }, true},
 	} {
