@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 	"stint/rule"
 	"stint/telemetry"
@@ -62,7 +63,7 @@ func (st *Stores) Losses() (all []Loss) {
 // ofRules returns the rules that a loss concerns.
 func (l *losses) ofRules(place string, loss *transaction.Loss) (all []Loss) {
 	for _, r := range l.rules {
-		name, ends := transaction.RuleName(r.Domain, r.Name), transaction.LossEnds(r.Terms.Stored(), loss.At)
+		name, ends := transaction.RuleName(r.Domain, r.Name), transaction.LossEnds(limits.Stored(r.Terms), loss.At)
 		if !loss.Accepted(name) && ends.Time().After(time.Now()) {
 			all = append(all, Loss{name, place, loss.At.Time().UTC(), ends.Time().UTC(), r})
 		}
