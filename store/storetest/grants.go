@@ -43,7 +43,7 @@ func grantHistory(t *testing.T, o Options, r *rand.Rand) {
 		call := h.Next(o.Backwards)
 		for i := range call.Takes {
 			if t := &call.Takes[i]; !t.Candidate() {
-				*t = h.Grant(meter(*t, keep), call.At, of)
+				*t = h.Grant(meter(*t, keep), call.At, of, len(h.Limits) == 1 && !o.Backwards)
 			}
 		}
 		return call

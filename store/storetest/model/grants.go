@@ -89,14 +89,15 @@ func (h *History) Leap() {
 }
 
 // Grant returns a take that has a meter with the grants and the rollover of its key, which change now and
-// then. of has those of all keys. Sometimes it gets none. It may raise the cost.
-func (h *History) Grant(t stint.Take, now stint.Instant, of map[stint.Key]*limits.Meter) stint.Take {
+// then. of has those of all keys. It may raise the cost. With plain some takes get none: stores may differ
+// about a carry that such a take ends, if the clock goes back or the numbers change after that.
+func (h *History) Grant(t stint.Take, now stint.Instant, of map[stint.Key]*limits.Meter, plain bool) stint.Take {
 	m := of[t.Key]
 	if m == nil || h.IntN(12) == 0 {
 		m = h.grants(t.Limit, now)
 		of[t.Key] = m
 	}
-	if h.IntN(8) > 0 {
+	if !plain || h.IntN(8) > 0 {
 		t.Handling.Meter.Rollover, t.Handling.Meter.Grants = m.Rollover, m.Grants
 	}
 	if t.Op == stint.Ask && t.Cost < 1<<30 && h.IntN(3) == 0 {
@@ -118,6 +119,9 @@ func (h *History) grants(l *stint.Limit, now stint.Instant) *limits.Meter {
 			ID: id, Units: pick[int64](h.Rand, 0, 1, 2, 7, 100, most, limits.MaxUnits), Priority: pick[uint8](h.Rand, 0, 50, 99, 100, 200, 255),
 			From: from, Until: from + stint.Instant(h.Int64N(6*length)),
 		})
+	}
+	if len(m.Grants) == 0 {
+		m.Rollover = max(1, m.Rollover)
 	}
 	if h.IntN(3) > 0 {
 		limits.SortGrants(m.Grants)
