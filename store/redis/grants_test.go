@@ -2,13 +2,17 @@ package redis_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"stint"
 	"stint/internal/limits"
 	"stint/internal/testkit"
+	"stint/internal/transaction"
 	"stint/store/redis/script"
 )
 
@@ -58,6 +62,57 @@ func TestBooks(t *testing.T) {
 		call := stint.Call{Takes: []stint.Take{take(1)}}
 		if err := s.Decide(context.Background(), &call); err == nil {
 			t.Errorf("%q is a book: %+v", value, call.Results)
+		}
+	}
+}
+
+// Many callers take of keys in several partitions at once, and are denied between test and charge: what they
+// took of grants goes back to these.
+func TestGrantsOnCluster(t *testing.T) {
+	s := openCluster(t, testkit.StartRedisCluster(t, 3))
+	take := func(key string, cost uint32) stint.Take {
+		one := metered(key, 5, cost, stint.Ask)
+		one.Limit = stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 5, Per: 366 * 24 * time.Hour})
+		one.Handling.Meter.Grants = []limits.Grant{{ID: "before", Units: 3, Priority: 1, Until: stint.MaxInstant}, {ID: "after", Units: 4, Priority: limits.GrantPriority, Until: stint.MaxInstant}}
+		return one
+	}
+	keys := []string{"a", "b", "c", "d"}
+	var passed, denied atomic.Int64
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 60 {
+				n := r.IntN(len(keys))
+				call := stint.Call{Takes: []stint.Take{take(keys[n], uint32(1+r.IntN(9))), take(keys[(n+1)%len(keys)], uint32(1+r.IntN(9)))}}
+				if err := s.Decide(context.Background(), &call); err != nil {
+					t.Error(err)
+					return
+				}
+				if d, _ := stint.Combine(call.Results); !d.Allowed {
+					denied.Add(1)
+					continue
+				}
+				passed.Add(1)
+				for i := range call.Takes {
+					back := stint.Call{Takes: []stint.Take{transaction.Refund(call.Takes[i], uint64(call.Takes[i].Cost), &call.Results[i])}}
+					if err := s.Decide(context.Background(), &back); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d calls passed, %d were denied", passed.Load(), denied.Load())
+	for _, key := range keys {
+		if d := decide(t, s, take(key, 12))[0]; !d.Allowed {
+			t.Errorf("%s: %+v", key, d)
+		}
+		back := take(key, 9) // 4 of the last grant, and all of the limit
+		back.Op = stint.Refund
+		if d := decide(t, s, back)[0]; d.Remaining != 9 {
+			t.Errorf("%s: %+v", key, d)
 		}
 	}
 }
