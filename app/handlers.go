@@ -54,6 +54,7 @@ func (a *App) adminHandler() http.Handler {
 		Log:     a.log,
 		Reads:   a.reads(),
 		Loss:    a.lossOf,
+		Usage:   a.stores.Usage,
 	}
 	options.Records, options.RecordPaths = http.HandlerFunc(recordapi.Off), recordapi.Paths
 	if a.records != nil {

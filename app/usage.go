@@ -2,7 +2,9 @@ package app
 
 import (
 	"net/http"
+	"time"
 
+	"stint/records/inforce"
 	"stint/server/factsapi"
 	"stint/store/memory"
 )
@@ -14,6 +16,9 @@ func (a *App) usageOptions() factsapi.UsageOptions {
 	}
 	if a.clients != nil {
 		o.Plan = a.clients.Plan
+		o.Grants = func(subject string, yield func(factsapi.Granted) bool) error {
+			return a.clients.EachGrant(subject, time.Now(), func(g inforce.Granted) bool { return yield(factsapi.Granted(g)) })
+		}
 	}
 	return o
 }

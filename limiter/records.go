@@ -208,11 +208,11 @@ func (l *Limiter) DenyBanned(req *Request, v *Verdict) bool {
 	return true
 }
 
-// UsageTake returns a take that names the history of a rule's key, for stores that keep it. entries
-// match the rule. It takes nothing, and nobody decides it.
+// UsageTake returns a take that names the history of a rule's key, for stores that keep it, also of a rule that
+// keeps none beside grants. entries match the rule. It takes nothing, and nobody decides it.
 func UsageTake(r *rule.Rule, entries []rule.Entry, secret *rule.KeySecret) stint.Take {
 	key := r.AppendKeyed([]byte{ruleSpace}, entries, secret)
 	how := &stint.Handling{Terms: r.Terms, Place: stint.Key(r.AppendPlace(nil, entries))}
-	r.Meter(how, entries, secret, "", nil)
+	r.Meter(how, entries, secret, "", []Grant{})
 	return stint.Take{Key: stint.Key(key), Limit: r.Stored, Handling: how}
 }

@@ -66,9 +66,9 @@ func (t *Table) Durable() (all []*Rule) {
 // Meter names the key of a take in the history of its use, for a rule that keeps any or a subject with grants:
 // the subject is the rule's last entry, with its plan, "" for none. A limit of a plan has its name there.
 // Thresholds are percentages of the limit that people see. entries match the rule. grants are those of the subject
-// and the limit, as they are used.
+// and the limit, as they are used; nil: there are none.
 func (r *Rule) Meter(how *stint.Handling, entries []Entry, secret *KeySecret, plan string, grants []transaction.Grant) {
-	if r.Usage == nil && len(grants) == 0 || len(r.Path) == 0 {
+	if r.Usage == nil && grants == nil || len(r.Path) == 0 {
 		return
 	}
 	m := create(&how.Meter)

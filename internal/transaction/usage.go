@@ -154,6 +154,10 @@ type Names struct {
 type Usage struct {
 	Names
 	History History
+
+	// Book is what the key used of grants and of its rollover; nil: it used none. Only the history of one key
+	// has it, not each of all.
+	Book *Book
 }
 
 // NamesOf returns a take's names.
@@ -203,7 +207,7 @@ func (u *Usage) Charge(c UseChange, keep int, of int64, notify []uint8, room int
 }
 
 // Clone returns a copy that shares no memory with the take.
-func (u *Usage) Clone() Usage { return Usage{u.Names.Clone(), slices.Clone(u.History)} }
+func (u *Usage) Clone() Usage { return Usage{u.Names.Clone(), slices.Clone(u.History), u.Book.Clone()} }
 
 // Metering returns what the terms of a take keep of its history.
 func Metering(t *stint.Take) (keep int, notify []uint8) {
@@ -232,6 +236,7 @@ func (u *Usage) Join(other *Usage) Usage {
 		sum = other.Clone()
 		return sum
 	}
+	sum.Book = u.Book.Join(other.Book)
 	for _, p := range other.History {
 		i := slices.IndexFunc(sum.History, func(o Period) bool { return o.Start == p.Start && o.End == p.End })
 		if i < 0 {

@@ -3,10 +3,53 @@ package inforce
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"stint/internal/text"
 	"stint/limiter"
+	"stint/records"
 )
+
+// Granted is a grant with whom it is for.
+type Granted struct {
+	Subject    string
+	Limit      string    // its name in plans
+	Subscribed time.Time // when the subscription of the subject began; zero: unknown
+	limiter.Grant
+}
+
+// EachGrant calls yield for the grants of a subject, or of all for "", that have not ended at a time, until it
+// returns false.
+func (r *Records) EachGrant(subject string, now time.Time, yield func(Granted) bool) error {
+	of := func(subject string) (*records.Known, error) {
+		key, value, _ := strings.Cut(subject, "=")
+		return r.file.Lookup(key, value)
+	}
+	one := func(k *records.Known, g *records.Grant) bool {
+		granted := Granted{Subject: g.Subject, Limit: g.Limit, Grant: grantOf(g)}
+		if k.Subject != nil {
+			granted.Subscribed = k.Subject.Subscribed
+		}
+		return !g.Lasts(now) || yield(granted)
+	}
+	if subject != "" {
+		k, err := of(subject)
+		for i := 0; err == nil && i < len(k.Grants) && one(k, (*records.Grant)(&k.Grants[i])); i++ {
+		}
+		return err
+	}
+	for e, err := range r.file.All(records.Grants) {
+		g, _ := e.Record.(records.Grant)
+		var k *records.Known
+		if err == nil {
+			k, err = of(g.Subject)
+		}
+		if err != nil || !one(k, &g) {
+			return err
+		}
+	}
+	return nil
+}
 
 // CheckGrant checks a grant of a limit, by its name in plans, to a subject with a plan, "" for the default plan,
 // against the rules of l. The warning says why the grant has no effect now; "" if it has. The error means that

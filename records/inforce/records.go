@@ -151,11 +151,18 @@ func (k *known) Plan(now time.Time) (name string, subscribed time.Time) {
 // AppendGrants implements limiter.Known.
 func (k *known) AppendGrants(to []limiter.Grant, limit string, now time.Time) []limiter.Grant {
 	for i := range k.Grants {
-		if g := &k.Grants[i]; g.Limit == limit && g.Lasts(now) {
-			to = append(to, limiter.Grant{ID: g.Name, Units: int64(g.Units), Priority: g.Priority, From: max(0, stint.At(g.From)), Until: min(stint.At(g.Until), stint.MaxInstant)})
+		if g := (*records.Grant)(&k.Grants[i]); g.Limit == limit && g.Lasts(now) {
+			to = append(to, grantOf(g))
 		}
 	}
 	return to
+}
+
+// grantOf returns a grant for a limiter.
+func grantOf(g *records.Grant) limiter.Grant {
+	return limiter.Grant{
+		ID: g.Name, Units: int64(g.Units), Priority: g.Priority, From: max(0, stint.At(g.From)), Until: min(stint.At(g.Until), stint.MaxInstant),
+	}
 }
 
 // Override implements limiter.Known.

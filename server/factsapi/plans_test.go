@@ -41,10 +41,12 @@ func (p plans) Lookup(key, value string) limiter.Known {
 	return nil
 }
 
-func (plans) BannedNetwork(netip.Prefix) (until time.Time, banned bool)       { return until, false }
-func (plans) Misfit(*rule.Rule, error)                                        {}
-func (plan) Ban() (until time.Time, banned bool)                              { return until, false }
-func (plan) Override(string, time.Time) (o limiter.Override, overridden bool) { return o, false }
+func (plans) BannedNetwork(netip.Prefix) (until time.Time, banned bool) { return until, false }
+func (plans) Misfit(*rule.Rule, error)                                  {}
+func (plan) Ban() (until time.Time, banned bool)                        { return until, false }
+
+func (plan) Override(string, time.Time) (o limiter.Override, overridden bool)       { return o, false }
+func (plan) AppendGrants(to []limiter.Grant, _ string, _ time.Time) []limiter.Grant { return to }
 func (p plan) Plan(time.Time) (name string, subscribed time.Time) {
 	return p.name, time.Date(2025, 1, p.day, 12, 0, 0, 0, time.UTC)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,10 @@ type UsageOptions struct {
 	// Plan returns the plan of a subject whose history has none. Nil: there is none.
 	Plan func(subject string) string
 
+	// Grants calls yield for the grants of a subject, or of all for "", that have not ended, until it returns
+	// false. Nil: there are none.
+	Grants func(subject string, yield func(Granted) bool) error
+
 	// Log receives the errors of the store. It may be nil.
 	Log *slog.Logger
 
@@ -49,6 +54,7 @@ const (
 	UsagePath       = "/v1/usage"
 	UsagePlansPath  = UsagePath + "/plans"
 	UsageExportPath = UsagePath + "/export"
+	UsageGrantsPath = UsagePath + "/grants"
 )
 
 const (
@@ -83,7 +89,7 @@ func newUsageAPI(o UsageOptions) *usageAPI {
 	return &usageAPI{o, make(chan struct{}, maxFull)}
 }
 
-// NewUsage returns the handler of UsagePath, UsagePlansPath and UsageExportPath. The caller must restrict access to it, with
+// NewUsage returns the handler of UsagePath, UsagePlansPath, UsageExportPath and UsageGrantsPath. The caller must restrict access to it, with
 // the role read.
 func NewUsage(o UsageOptions) http.Handler {
 	a := newUsageAPI(o)
@@ -104,8 +110,8 @@ type plansAnswer struct {
 }
 
 func (a *usageAPI) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
-	if r.URL.Path != UsagePath && r.URL.Path != UsagePlansPath && r.URL.Path != UsageExportPath {
-		return jsonbody.NoSuch("nothing is at "+text.Quote(r.URL.Path), "ask for "+UsagePath+", "+UsagePlansPath+" or "+UsageExportPath)
+	if !slices.Contains([]string{UsagePath, UsagePlansPath, UsageExportPath, UsageGrantsPath}, r.URL.Path) {
+		return jsonbody.NoSuch("nothing is at "+text.Quote(r.URL.Path), "ask for "+UsagePath+", "+UsagePlansPath+", "+UsageExportPath+" or "+UsageGrantsPath)
 	}
 	query, f := jsonbody.Query(r, maxUsageText, "subject", "rule", "from", "format")
 	if f != nil {
@@ -123,6 +129,9 @@ func (a *usageAPI) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault
 		return f
 	}
 	jsonbody.ExtendDeadlines(w)
+	if r.URL.Path == UsageGrantsPath {
+		return a.serveGrants(w, r, which, asCSV)
+	}
 	takes, direct := a.takesOf(which)
 	if !direct {
 		if f := a.enter(r.Context(), w); f != nil {

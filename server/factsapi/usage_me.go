@@ -11,9 +11,10 @@ import (
 
 	"stint"
 	"stint/internal/jsonbody"
+	"stint/internal/transaction"
 	"stint/internal/web"
 	"stint/limiter"
-	"stint/rule"
+	"stint/limiter/response"
 )
 
 // MePath is the path of [NewMe].
@@ -71,8 +72,7 @@ type meLimit struct {
 	Reset        *time.Time `json:"reset"` // when the whole limit is available again; null if it is
 	ResetAfterMS int64      `json:"reset_after_ms"`
 	History      []mePeriod `json:"history"`
-
-	rule *rule.Rule
+	response.Balances
 }
 
 // mePeriod is the use in one period.
@@ -206,7 +206,7 @@ func (m *me) look(ctx context.Context, req *limiter.Request) (all []meLimit, err
 		if a.Rule == nil {
 			continue
 		}
-		l := meLimit{Domain: a.Rule.Domain, Rule: a.Rule.Name, History: []mePeriod{}, rule: a.Rule}
+		l := meLimit{Domain: a.Rule.Domain, Rule: a.Rule.Name, History: []mePeriod{}}
 		if a.Limit != stint.NoLimit {
 			l.Requests, l.Left, l.Used = &a.Limit, &a.Remaining, uint64(max(0, a.Limit-a.Remaining))
 			l.ResetAfterMS = a.ResetAfter.Milliseconds()
@@ -215,10 +215,17 @@ func (m *me) look(ctx context.Context, req *limiter.Request) (all []meLimit, err
 				l.Reset = &reset
 			}
 		}
-		if a.Rule.Usage != nil && v.Take(i) != nil {
-			take := limiter.UsageTake(a.Rule, v.Entries(a.Descriptor), m.usageAPI.options.Secret)
-			if err := m.addHistory(ctx, &l, &take, a.At); err != nil {
+		if take := v.Take(i); take != nil && (a.Rule.Usage != nil || response.HasBalances(take)) {
+			named := limiter.UsageTake(a.Rule, v.Entries(a.Descriptor), m.usageAPI.options.Secret)
+			u, err := m.usageAPI.options.Store.Usage(ctx, &named)
+			if err != nil {
 				return nil, err
+			}
+			if a.Rule.Usage != nil {
+				l.addHistory(u.History.At(named.Limit, a.Rule.Usage.Periods, a.At), a.At)
+			}
+			if response.HasBalances(take) {
+				l.Balances = response.BalancesOf(take, u.Book, a.At)
 			}
 		}
 		all = append(all, l)
@@ -227,14 +234,9 @@ func (m *me) look(ctx context.Context, req *limiter.Request) (all []meLimit, err
 }
 
 // addHistory adds the history of a limit, whose current period says what is used.
-func (m *me) addHistory(ctx context.Context, l *meLimit, take *stint.Take, now stint.Instant) error {
-	u, err := m.usageAPI.options.Store.Usage(ctx, take)
-	if err != nil {
-		return err
-	}
-	for _, p := range u.History.At(take.Limit, l.rule.Usage.Periods, now) {
+func (l *meLimit) addHistory(history []transaction.Period, now stint.Instant) {
+	for _, p := range history {
 		l.History = append(l.History, mePeriod{p.Start.Time().UTC(), p.End.Time().UTC(), p.Used, now < p.End})
 	}
 	l.Used = l.History[len(l.History)-1].Used
-	return nil
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"stint"
 	"stint/internal/jsonbody"
 	"stint/internal/logging"
+	"stint/internal/transaction"
 	"stint/internal/web"
 	"stint/limiter"
 	"stint/load"
@@ -99,6 +101,9 @@ type AdminOptions struct {
 	// OnReset is called before a limit is reset for a key, with the rule, the entries of the key and
 	// the state of the limit, which it can encode as JSON. A fault refuses the reset. It may be nil.
 	OnReset func(r *http.Request, rule string, key []rule.Entry, before any) *jsonbody.Fault
+
+	// Usage returns what a take's key used of its grants and of its rollover. Nil: inspect shows neither.
+	Usage func(ctx context.Context, t *stint.Take) (transaction.Usage, error)
 
 	// Leases returns the store that lends units of a take's key to nodes, and the units that this
 	// process has; nil if no store lends units.

@@ -40,6 +40,7 @@ type inspected struct {
 	Remaining    *int64               `json:"remaining"`
 	ResetAfterMS int64                `json:"reset_after_ms"`
 	Degraded     bool                 `json:"degraded"`
+	response.Balances
 }
 
 // resetAnswer is the answer to POST /v1/reset.
@@ -79,6 +80,14 @@ func (a *admin) inspect(w http.ResponseWriter, r *http.Request) {
 		if t := v.Take(i); t != nil && t.Coordination() == stint.Leased && a.options.Leases != nil {
 			store, here := a.options.Leases(t)
 			one.Leases = limitjson.LeasesOf(r.Context(), store, t, v.Asked[i].At, here)
+		}
+		if t := v.Take(i); response.HasBalances(t) && a.options.Usage != nil {
+			u, err := a.options.Usage(r.Context(), t)
+			if err != nil {
+				noDecision(err).Write(w)
+				return
+			}
+			one.Balances = response.BalancesOf(t, u.Book, v.Asked[i].At)
 		}
 		answer.Limits = append(answer.Limits, one)
 	}

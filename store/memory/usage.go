@@ -131,7 +131,9 @@ func (s *Store) Usage(_ context.Context, t *stint.Take) (transaction.Usage, erro
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if m := sh.meters[fp]; m != nil {
-		return m.Clone(), nil
+		u := m.Clone()
+		u.Book = m.book.Clone()
+		return u, nil
 	}
 	names := transaction.UsageOf(t)
 	return names.Clone(), nil

@@ -26,7 +26,7 @@ With --id the same command again changes the grant, and gives nothing twice. Wha
 grant stays used when it is changed.
 `+untilText+adminTextOf("write; read for list"),
 		verb{"add", "gives a client units, or changes a grant", runGrantAdd, new(grantOptions).flags},
-		verb{"list", "lists grants", runGrantList, new(listOptions).subjectFlags},
+		verb{"list", "lists grants", lists("grants list", "/v1/grants", view.Grants, (*listOptions).subjectFlags), new(listOptions).subjectFlags},
 		verb{"remove", "ends a grant now", runGrantRemove, new(whyOptions).flags},
 	)
 }
@@ -74,15 +74,6 @@ func runGrantAdd(ctx context.Context, s Streams, args []string) error {
 	return c.showPut(s, text, func(w io.Writer, r *view.Record) {
 		fmt.Fprintf(w, "grant %s: %s has %d units of %s, %s\n", r.ID, r.Who(), r.Units, r.Limit, r.Lasts())
 	})
-}
-
-func runGrantList(ctx context.Context, s Streams, args []string) error {
-	var c adminCall
-	var o listOptions
-	if err := prepare(o.subjectFlags(&c, "grants list"), args, 0, "", ""); err != nil {
-		return err
-	}
-	return o.list(ctx, s, &c, "/v1/grants", view.Grants)
 }
 
 func runGrantRemove(ctx context.Context, s Streams, args []string) error {

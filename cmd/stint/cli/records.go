@@ -35,7 +35,7 @@ func recordCommands() []Command {
 			Text: "Ends the ban of a subject, an address or a network. WHO is written as stint bans shows it.\n\n  stint unban user=42\n" + adminTextFor(access.Support),
 		},
 		{
-			Name: "bans", Args: "[flags]", Summary: "list the bans", Run: runBans, Flags: flagsOf(new(listOptions).flags),
+			Name: "bans", Args: "[flags]", Summary: "list the bans", Run: lists("bans", "/v1/bans", view.Bans, (*listOptions).flags), Flags: flagsOf(new(listOptions).flags),
 			Text: "Lists the bans, in the order of their names.\n\n  stint bans\n" + adminTextFor(access.Read),
 		},
 		{
@@ -45,7 +45,7 @@ func recordCommands() []Command {
 				"  stint override --rule api/user --requests 1000 --until 7d user=42\n" + untilText + adminTextOf("support or higher, for an override with --until; otherwise write"),
 		},
 		{
-			Name: "overrides", Args: "[flags]", Summary: "list the overrides", Run: runOverrides, Flags: flagsOf(new(listOptions).overrideFlags),
+			Name: "overrides", Args: "[flags]", Summary: "list the overrides", Run: lists("overrides", "/v1/overrides", view.Overrides, (*listOptions).overrideFlags), Flags: flagsOf(new(listOptions).overrideFlags),
 			Text: "Lists the overrides, in the order of their subjects and patterns.\n\n  stint overrides --rule api/user\n" + adminTextFor(access.Read),
 		},
 		keysCommand(), plansCommand(), grantsCommand(), auditCommand(), recordsCommand(), webhooksCommand(),
@@ -232,13 +232,16 @@ func (o *listOptions) list(ctx context.Context, s Streams, c *adminCall, path st
 	return c.show(s.Out, text, &page, func(w io.Writer) { page.Print(w, as) })
 }
 
-func runBans(ctx context.Context, s Streams, args []string) error {
-	var c adminCall
-	var o listOptions
-	if err := prepare(o.flags(&c, "bans"), args, 0, "", ""); err != nil {
-		return err
+// lists returns the function of a command that prints one page of records.
+func lists(name, path string, as view.Columns, flags func(*listOptions, *adminCall, string) *pflag.FlagSet) func(context.Context, Streams, []string) error {
+	return func(ctx context.Context, s Streams, args []string) error {
+		var c adminCall
+		var o listOptions
+		if err := prepare(flags(&o, &c, name), args, 0, "", ""); err != nil {
+			return err
+		}
+		return o.list(ctx, s, &c, path, as)
 	}
-	return o.list(ctx, s, &c, "/v1/bans", view.Bans)
 }
 
 // overrideOptions are the flags of stint override.
@@ -296,15 +299,6 @@ func runOverride(ctx context.Context, s Streams, args []string) error {
 	return c.showPut(s, text, func(w io.Writer, r *view.Record) {
 		fmt.Fprintf(w, "override: %s of %s: %s, %s\n", r.Who(), r.Rule, r.Numbers(), r.Lasts())
 	})
-}
-
-func runOverrides(ctx context.Context, s Streams, args []string) error {
-	var c adminCall
-	var o listOptions
-	if err := prepare(o.overrideFlags(&c, "overrides"), args, 0, "", ""); err != nil {
-		return err
-	}
-	return o.list(ctx, s, &c, "/v1/overrides", view.Overrides)
 }
 
 // columns returns a writer that aligns columns.

@@ -14,15 +14,16 @@ func usageCommand() Command {
 	return Command{
 		Name: "usage", Args: "[flags] [KEY=VALUE]", Summary: "show who used how much, by periods", Run: runUsage, Flags: flagsOf(new(usageOptions).flags),
 		Text: "Shows the use of limits with usage, of one subject or of all, by periods. --plans adds it up by\n" +
-			"plan; --export prints the periods that have ended, each row with an ID that never changes.\n\n" +
+			"plan; --export prints the periods that have ended, each row with an ID that never changes; --grants\n" +
+			"prints what is left of grants.\n\n" +
 			"  stint usage user=42\n  stint usage --rule api/user --from 2026-01-01 --csv\n" + adminTextFor(access.Read),
 	}
 }
 
 // usageOptions are the flags of stint usage.
 type usageOptions struct {
-	rule, from         string
-	plans, export, csv bool
+	rule, from                 string
+	plans, export, grants, csv bool
 }
 
 func (o *usageOptions) flags(c *adminCall, name string) *pflag.FlagSet {
@@ -31,6 +32,7 @@ func (o *usageOptions) flags(c *adminCall, name string) *pflag.FlagSet {
 		textFlag{&o.from, "from", "only periods that ended after `TIME`, a date such as 2026-01-31 or a time"})
 	flags.BoolVar(&o.plans, "plans", false, "add it up by plan")
 	flags.BoolVar(&o.export, "export", false, "only periods that have ended")
+	flags.BoolVar(&o.grants, "grants", false, "what is left of grants")
 	flags.BoolVar(&o.csv, "csv", false, "print CSV")
 	return flags
 }
@@ -43,6 +45,8 @@ func (o *usageOptions) path(subject string) string {
 		path += "/plans"
 	case o.export:
 		path += "/export"
+	case o.grants:
+		path += "/grants"
 	}
 	format := map[bool]string{true: "csv"}[o.csv]
 	return path + "?" + query("subject", subject, "rule", o.rule, "from", o.from, "format", format)
@@ -60,6 +64,8 @@ func runUsage(ctx context.Context, s Streams, args []string) error {
 		return Usage("usage takes one subject", "write for example stint usage user=42")
 	case o.plans && o.export:
 		return Usage("--plans and --export are both given", "leave one of the two out")
+	case o.grants && (o.plans || o.export):
+		return Usage("--grants is given together with --plans or --export", "leave one of them out")
 	}
 	text, err := c.get(ctx, o.path(flags.Arg(0)))
 	if err != nil {

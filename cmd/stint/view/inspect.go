@@ -18,7 +18,26 @@ type Inspected struct {
 		Degraded     bool
 		Penalized    struct{ Until *time.Time }
 		Loss         struct{ Until *time.Time }
+		Grants       []grant
+		Rollover     *grant
 	}
+}
+
+// grant is what a key has of a grant, or of its rollover.
+type grant struct {
+	ID, Grant, Subject, Rule, Limit string
+	Units, Used, Left               int64
+	From                            string
+	Until                           time.Time
+}
+
+// text returns what is left of the grant.
+func (g *grant) text() string {
+	text := fmt.Sprintf("%d of %d left until %s", g.Left, g.Units, g.Until.Format(time.RFC3339))
+	if g.From != "" {
+		text += ", from " + g.From
+	}
+	return text
 }
 
 // Print prints a line for each limit.
@@ -51,5 +70,13 @@ func (a *Inspected) Print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s%s\n", OrDash(l.Rule), used, remaining,
 			time.Duration(l.ResetAfterMS)*time.Millisecond, &l.Config, notes)
+	}
+	for _, l := range a.Limits {
+		for i := range l.Grants {
+			fmt.Fprintf(w, "%s: grant %s, %s\n", OrDash(l.Rule), l.Grants[i].ID, l.Grants[i].text())
+		}
+		if l.Rollover != nil {
+			fmt.Fprintf(w, "%s: rollover, %s\n", OrDash(l.Rule), l.Rollover.text())
+		}
 	}
 }

@@ -6,8 +6,11 @@ import (
 	"strings"
 )
 
-// Usage is the answer to /v1/usage, /v1/usage/plans and /v1/usage/export.
-type Usage struct{ Usage, Plans []used }
+// Usage is the answer to /v1/usage and the paths below it.
+type Usage struct {
+	Usage, Plans []used
+	Grants       []grant
+}
 
 // used is a row of the answer, of a subject or of a plan.
 type used struct {
@@ -20,13 +23,19 @@ type used struct {
 // Print prints the use in columns, by plan or by subject.
 func (a *Usage) Print(w io.Writer, plans bool) {
 	switch {
-	case len(a.Usage)+len(a.Plans) == 0:
+	case len(a.Usage)+len(a.Plans)+len(a.Grants) == 0:
 		fmt.Fprintln(w, "none")
 		return
+	case len(a.Grants) > 0:
+		fmt.Fprintln(w, "SUBJECT\tRULE\tGRANT\tLEFT")
 	case plans:
 		fmt.Fprintln(w, "PLAN\tRULE\tPERIOD\tSUBJECTS\tUSED")
 	default:
 		fmt.Fprintln(w, "SUBJECT\tPLAN\tRULE\tPERIOD\tUSED")
+	}
+	for i := range a.Grants {
+		g := &a.Grants[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.Subject, strings.TrimSuffix(g.Rule+" "+g.Limit, " "), g.Grant, g.text())
 	}
 	for _, r := range a.Plans {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", OrDash(r.Plan), r.name(), r.period(), r.Subjects, r.units())

@@ -14,21 +14,33 @@ import (
 )
 
 // UsageIn returns the history of a take's key, which lies in a partition. Its names are those of the
-// take if there is none.
+// take if there is none. It has the book of the key.
 func (s *Side) UsageIn(ctx context.Context, t *stint.Take, partition int) (transaction.Usage, error) {
 	u := transaction.UsageOf(t)
 	client, err := s.client(ctx)
 	if err != nil {
 		return u, err
 	}
-	fields, err := client.Do(ctx, client.B().Hgetall().Key(script.UsageKey(s.prefixes[partition], t.Key)).Build()).AsStrMap()
-	if err != nil {
+	prefix := s.prefixes[partition]
+	answers := client.DoMulti(ctx,
+		client.B().Hgetall().Key(script.UsageKey(prefix, t.Key)).Build(), client.B().Get().Key(script.BookKey(prefix, t.Key)).Build())
+	fields, err := answers[0].AsStrMap()
+	if err == nil && len(fields) > 0 {
+		if u, err = script.ReadUsage(fields); err != nil {
+			return u, err
+		}
+	}
+	book := ""
+	if err == nil {
+		book, err = answers[1].ToString()
+	}
+	switch {
+	case rueidis.IsRedisNil(err):
+		return u, nil
+	case err != nil:
 		return u, Explain("read a history", err)
 	}
-	if len(fields) == 0 {
-		return u, nil
-	}
-	return script.ReadUsage(fields)
+	return u, script.AddBook(&u, book)
 }
 
 // Usages calls yield for the history of each key until it returns false.

@@ -33,7 +33,7 @@ func NewMeter(namespace, prefix string, t *stint.Take) *Meter {
 	names, _ := u.AppendBinary(nil) // the error is always nil
 	return &Meter{
 		Keys: [4]string{UsageKey(prefix, t.Key), UsagesKey(prefix), orderKey(prefix), eventsKey(prefix)},
-		Book: bookKey(prefix, t.Key), take: t.Handling.Meter,
+		Book: BookKey(prefix, t.Key), take: t.Handling.Meter,
 		keep: keep, of: t.Handling.Meter.Of, notify: notify, base: u.EventBase(namespace), names: string(names),
 	}
 }
@@ -96,8 +96,8 @@ func (m *Meter) ReadGrants(d *stint.Decision, now stint.Instant, n []int64) {
 // UsageKey returns the key of the history of a key.
 func UsageKey(prefix string, key stint.Key) string { return beside(prefix, "usage", key) }
 
-// bookKey returns the key of the book of a key.
-func bookKey(prefix string, key stint.Key) string { return beside(prefix, "grants", key) }
+// BookKey returns the key of the book of a key.
+func BookKey(prefix string, key stint.Key) string { return beside(prefix, "grants", key) }
 
 // beside returns the key of something that stands beside the state of a key.
 func beside(prefix, what string, key stint.Key) string {

@@ -1,0 +1,43 @@
+package script
+
+import (
+	"strings"
+
+	"stint"
+	"stint/internal/limits"
+	"stint/internal/transaction"
+)
+
+// AddBook adds the text of a book, as lua/grants.lua writes it, to the history of its key. The carry is gone if
+// a take without a rollover was charged after its period.
+func AddBook(u *transaction.Usage, text string) error {
+	b := new(limits.Book)
+	text, known := strings.CutPrefix(text, "1g ")
+	if !known {
+		return ErrUsage
+	}
+	words := strings.SplitN(text, " ", 7)
+	if len(words) < 6 {
+		return ErrUsage
+	}
+	n, ok := readNumbers(words[:6])
+	if !ok {
+		return ErrUsage
+	}
+	b.Carry = limits.Carry{Start: stint.Instant(n[0]), End: stint.Instant(n[1]), Units: int64(n[2]), Used: int64(n[3]), Own: int64(n[4]), Of: int64(n[5])}
+	if last := len(u.History) - 1; last >= 0 {
+		b.Carry.Forget(u.History[last].Start)
+	}
+	for rest := strings.Join(words[6:], ""); rest != ""; rest = strings.TrimPrefix(rest, " ") {
+		head, tail, _ := strings.Cut(rest, ":")
+		words := strings.Split(head, " ")
+		n, ok := readNumbers(words)
+		if !ok || len(n) != 3 || n[2] > uint64(len(tail)) {
+			return ErrUsage
+		}
+		b.Grants = append(b.Grants, limits.GrantUse{ID: strings.Clone(tail[:n[2]]), Used: int64(n[0]), Until: stint.Instant(n[1])})
+		rest = tail[n[2]:]
+	}
+	u.Book = b
+	return nil
+}
