@@ -333,8 +333,12 @@ descriptors:
 		status int
 		want   string
 	}{
-		{"free", 200, "[] [broken]"}, {"free", 401, "[broken] []"}, {"free", 503, "[] [broken]"},
-		{"pro", 200, "[] [wrong broken]"}, {"pro", 401, "[wrong] [broken]"}, {"pro", 503, "[broken] [wrong]"},
+		{"free", 200, "[] [broken]"},
+		{"free", 401, "[broken] []"},
+		{"free", 503, "[] [broken]"},
+		{"pro", 200, "[] [wrong broken]"},
+		{"pro", 401, "[wrong] [broken]"},
+		{"pro", 503, "[broken] [wrong]"},
 	} {
 		n := newNode(t, memory.New(memory.Options{Clock: testkit.NoonClock}), strings.ReplaceAll(planned, "DEFAULT", test.plan))
 		text := n.reserve(t, false)
@@ -371,6 +375,7 @@ func (granting) Plan(time.Time) (name string, t time.Time)         { return "", 
 func (granting) Override(string, time.Time) (o limiter.Override, is bool) {
 	return o, false
 }
+
 func (g granting) AppendGrants(to []limiter.Grant, _ string, _ time.Time) []limiter.Grant {
 	return append(to, g...)
 }
