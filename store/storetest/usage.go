@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -103,16 +102,10 @@ func sameUsage(t *testing.T, s Meters, m *model.Store, take *stint.Take, text *s
 		t.Fatal(err)
 	}
 	want, _ := m.Usage(context.Background(), take)
-	for _, u := range []*transaction.Usage{&got, &want} {
-		slices.SortFunc(u.History, func(a, b transaction.Period) int {
-			return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Start, b.Start))
-		})
-		if len(u.History) == 0 {
-			u.History = nil
-		}
-	}
+	model.Normalize(&got)
+	model.Normalize(&want)
 	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("%s%s:\n got %+v\nwant %+v", text.String(), take.Key, got, want)
+		t.Fatalf("%s%s:\n got %+v %+v\nwant %+v %+v", text.String(), take.Key, got, got.Book, want, want.Book)
 	}
 }
 

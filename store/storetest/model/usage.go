@@ -1,10 +1,12 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -61,8 +63,11 @@ func (m *Store) note(p *part, c transaction.UseChange, now stint.Instant) {
 func (m *Store) Usage(_ context.Context, t *stint.Take) (transaction.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if u := m.usages[bucket{t.Key, t.Limit.Algorithm()}]; u != nil {
-		return u.Clone(), nil
+	b := bucket{t.Key, t.Limit.Algorithm()}
+	if u := m.usages[b]; u != nil {
+		own := u.Clone()
+		own.Book = m.books[b].Clone()
+		return own, nil
 	}
 	return transaction.UsageOf(t), nil
 }
@@ -72,4 +77,25 @@ func (m *Store) Pending(_ context.Context, most int) ([]transaction.Event, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.events[:min(most, len(m.events))]), nil
+}
+
+// Normalize sorts what stores may return in any order, and leaves out what means nothing.
+func Normalize(u *transaction.Usage) {
+	slices.SortFunc(u.History, func(a, b transaction.Period) int {
+		return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Start, b.Start))
+	})
+	if len(u.History) == 0 {
+		u.History = nil
+	}
+	if u.Book == nil {
+		return
+	}
+	u.Book.Grants = slices.DeleteFunc(u.Book.Grants, func(g limits.GrantUse) bool { return g.Used == 0 })
+	slices.SortFunc(u.Book.Grants, func(a, b limits.GrantUse) int { return cmp.Compare(a.ID, b.ID) })
+	if len(u.Book.Grants) == 0 {
+		u.Book.Grants = nil
+	}
+	if u.Book.Empty() {
+		u.Book = nil
+	}
 }
