@@ -289,7 +289,7 @@ func (b *batch) writeGroup(g *group, follows bool) {
 		}
 		if p.granted() {
 			b.kinds |= script.Grants
-			b.keys = append(b.keys, p.meter.Book)
+			b.keys = append(b.keys, p.meter.Book())
 		}
 		if p.durable != nil {
 			b.kinds |= script.Durable

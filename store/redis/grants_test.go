@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -113,6 +114,16 @@ func TestGrantsOnCluster(t *testing.T) {
 		back.Op = stint.Refund
 		if d := decide(t, s, back)[0]; d.Remaining != 9 {
 			t.Errorf("%s: %+v", key, d)
+		}
+	}
+}
+
+// The key of a book is the same for who writes it and who reads it, also of a long key.
+func TestBookKeys(t *testing.T) {
+	for _, key := range []string{"a", strings.Repeat("k", 129)} {
+		one := metered(key, 10, 1, stint.Ask)
+		if got, want := script.NewMeter("n", "n:{tag}:", &one).Book(), script.BookKey("n:{tag}:", one.Key); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Meter is what lua/usage.lua needs of a take with a history, and lua/grants.lua of one with grants.
 type Meter struct {
 	Keys   [4]string // the history, and of the partition the usages, the order of events and the events
-	Book   string    // the key of the book
+	prefix string    // of all keys of the partition
 	take   *limits.Meter
 	keep   int
 	of     int64
@@ -32,11 +32,14 @@ func NewMeter(namespace, prefix string, t *stint.Take) *Meter {
 	keep, notify := transaction.Metering(t)
 	names, _ := u.AppendBinary(nil) // the error is always nil
 	return &Meter{
-		Keys: [4]string{UsageKey(prefix, t.Key), UsagesKey(prefix), orderKey(prefix), eventsKey(prefix)},
-		Book: BookKey(prefix, t.Key), take: t.Handling.Meter,
+		Keys:   [4]string{UsageKey(prefix, t.Key), UsagesKey(prefix), orderKey(prefix), eventsKey(prefix)},
+		prefix: prefix, take: t.Handling.Meter,
 		keep: keep, of: t.Handling.Meter.Of, notify: notify, base: u.EventBase(namespace), names: string(names),
 	}
 }
+
+// Book returns the key of the book, which has the same end as that of the history.
+func (m *Meter) Book() string { return m.prefix + "grants" + m.Keys[0][len(m.prefix)+len("usage"):] }
 
 // Size returns about how many bytes the keys and arguments have.
 func (m *Meter) Size() int { return 4*len(m.Keys[0]) + len(m.names) + 2*len(m.base) }
