@@ -217,6 +217,14 @@ func Metering(t *stint.Take) (keep int, notify []uint8) {
 	return 0, nil
 }
 
+// WithHistory returns the take if its key has a history, else nil.
+func WithHistory(t *stint.Take) *stint.Take {
+	if !t.Metered() || t.Limit.Algorithm() != stint.FixedWindow {
+		return nil
+	}
+	return t
+}
+
 // Event is a threshold that a key has reached, see package notify.
 type Event struct {
 	ID string

@@ -264,7 +264,7 @@ func (s *Store) apart(ctx context.Context, c *stint.Call, joined int, g *group) 
 			}
 		}
 		if !quick || !s.quick(fp, t.Limit, uint64(t.Cost), now, &c.Results[i]) {
-			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t), take: metered(t), durable: transaction.Durable(t)}, &c.Results[i])
+			s.decideOne(t.Key, &query{limit: t.Limit, op: t.Op, cost: uint64(t.Cost), undo: t.Undo, at: c.At, loan: s.loan(t), take: transaction.WithHistory(t), durable: transaction.Durable(t)}, &c.Results[i])
 			now = 0
 		}
 	}

@@ -24,14 +24,6 @@ type meter struct {
 // meterBytes is the size of a meter with its place in the map, without its texts and periods.
 const meterBytes = int64(unsafe.Sizeof(meter{})) + 24
 
-// metered returns the take if its key has a history, else nil.
-func metered(t *stint.Take) *stint.Take {
-	if !t.Metered() || t.Limit.Algorithm() != stint.FixedWindow {
-		return nil
-	}
-	return t
-}
-
 // bookLocked returns the book of a key, and nil for a take without grants.
 func (sh *shard) bookLocked(fp uint64, t *stint.Take) *transaction.Book {
 	if !limits.Granted(t) {

@@ -35,7 +35,8 @@ func TestBalances(t *testing.T) {
 	}
 	balances := func(keeper interface {
 		Usage(ctx context.Context, t *stint.Take) (transaction.Usage, error)
-	}, at stint.Instant) string {
+	}, at stint.Instant,
+	) string {
 		t.Helper()
 		named := take(0, 0)
 		u, err := keeper.Usage(t.Context(), &named)
@@ -54,8 +55,15 @@ func TestBalances(t *testing.T) {
 		back     uint32
 		bare     bool // without grants
 	}{
-		{0, 3, 4, 0, false}, {time.Minute, 20, 4, 0, false}, {2 * time.Minute, 0, 4, 9, false}, {time.Hour, 8, 4, 0, false}, {2 * time.Hour, 3, 4, 0, false},
-		{2*time.Hour + time.Minute, 2, 0, 0, false}, {3 * time.Hour, 1, 0, 0, false}, {3*time.Hour + time.Minute, 2, 4, 0, false}, {4 * time.Hour, 1, 0, 0, true},
+		{0, 3, 4, 0, false},
+		{time.Minute, 20, 4, 0, false},
+		{2 * time.Minute, 0, 4, 9, false},
+		{time.Hour, 8, 4, 0, false},
+		{2 * time.Hour, 3, 4, 0, false},
+		{2*time.Hour + time.Minute, 2, 0, 0, false},
+		{3 * time.Hour, 1, 0, 0, false},
+		{3*time.Hour + time.Minute, 2, 4, 0, false},
+		{4 * time.Hour, 1, 0, 0, true},
 	} {
 		at := begin.Add(step.after)
 		for _, s := range []stint.Store{store, inMemory} {
