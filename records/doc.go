@@ -1,9 +1,10 @@
 // Package records keeps what operators set for single clients while a service runs: subjects with
-// their plans, overrides of rules, bans, and API keys.
+// their plans, overrides of rules, bans, API keys, and grants.
 //
 // A subject is an entry of a descriptor, written KEY=VALUE, such as user=42. An [Override] gives a
 // subject, or all subjects that match a pattern, other numbers for one rule. A [Ban] denies all
-// requests of a subject, an address or a network. Overrides, bans and API keys can have an end. A
+// requests of a subject, an address or a network. A [Grant] gives a subject units beside its plan.
+// Overrides, bans and API keys can have an end, and grants have one. A
 // record is in force until that second, and every function takes the current time as an argument.
 //
 // Records are in one file ([File]). A change writes or deletes any number of them, all or none, and
@@ -14,7 +15,7 @@
 // Its entries are linked by hashes, and [File.Verify] finds those that somebody changed or removed. All
 // that is kept of one subject can be read ([File.Export]) and erased ([File.Erase]).
 //
-// Overrides, bans and API keys are deleted seven days after their end, some with each change. The
+// Overrides, bans, API keys and grants are deleted seven days after their end, some with each change. The
 // audit trail keeps its entries for 400 days.
 //
 // Nodes can share records by a log ([replication.Log]). Then the file of each node is a full copy, and
