@@ -35,7 +35,13 @@ func moved(table *rule.Table, store string) ([]audit.Finding, error) {
 	}
 	all := []audit.Finding{{ID: "moved-keys", Text: fmt.Sprintf("%s: %s; a key that moves loses its count", text.Count(n, "server"), moves)}}
 	for _, r := range table.Rules() {
-		if most := mostOf(r); most > 0 {
+		most := mostOf(r)
+		if r.Plan != nil {
+			for _, of := range r.Plan.Rules {
+				most = max(most, mostOf(of.Rule))
+			}
+		}
+		if most > 0 {
 			all = append(all, audit.Finding{
 				ID: "moved-keys", File: r.File, Line: r.Line, Rule: r.Name,
 				Text: fmt.Sprintf("at most %d more pass, once, for each key that moves", most), Hint: "change the servers when there is little traffic",

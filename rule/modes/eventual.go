@@ -13,32 +13,25 @@ import (
 
 // Eventual returns for each eventual rule how much may pass beyond its limit, and when, if nodes
 // report to the store after each interval.
-func Eventual(table *rule.Table, interval time.Duration) (all []audit.Finding) {
-	for _, r := range table.Rules() {
-		if r.Coordination != rule.Eventual || r.Limit.Algorithm() == stint.Unlimited {
-			continue
-		}
-		f := audit.Finding{ID: "eventual", File: r.File, Line: r.Line, Rule: r.Name}
+func Eventual(table *rule.Table, interval time.Duration) []audit.Finding {
+	return each(table, rule.Eventual, "eventual", func(r *rule.Rule, f *audit.Finding) {
 		if r.Mode() != rule.Eventual {
 			f.Text = "eventual is decided strict here: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r)
 			f.Hint = "steady token_bucket, and fixed_window without align: first and time_zone, can be eventual, without overdraw, elastic and count: responses"
-			all = append(all, f)
-			continue
+			return
 		}
-		each, sum := spendable(r, interval)
+		most, sum := spendable(r, interval)
 		lost, _ := spendableIn(r, interval)
 		f.Text = "eventual: with N nodes at most (N - 1) * " + sum + " pass beyond the limit at once (E), and are worked off before more does; "
 		f.Hint = "write nodes, the most there may be, to see the number"
 		if r.Nodes > 0 {
 			f.Text = fmt.Sprintf("eventual: with %s at most %d * %s = %.0f pass beyond the limit at once (E), and are worked off before more does; ",
-				text.Count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*each)
+				text.Count(int(r.Nodes), "node"), r.Nodes-1, sum, float64(r.Nodes-1)*most)
 			f.Hint = "lower the burst or --sync-interval for less, or write coordination: leased for none"
 		}
 		f.Text += "while the store is away for more than three intervals " + awayByPolicy(r) +
 			fmt.Sprintf("; a node that is killed loses what it let pass since its last exchange, %.0f at most", lost)
-		all = append(all, f)
-	}
-	return all
+	})
 }
 
 // spendable returns how much one node may let pass before the other nodes count it, and the terms

@@ -12,15 +12,9 @@ import (
 
 // Gossip returns for each gossip rule how much may pass beyond its limit, and when, if nodes send
 // their counts to each other after each interval.
-func Gossip(table *rule.Table, interval time.Duration) (all []audit.Finding) {
-	for _, r := range table.Rules() {
-		if r.Coordination != rule.Gossip || r.Limit.Algorithm() == stint.Unlimited {
-			continue
-		}
-		f := audit.Finding{
-			ID: "gossip", File: r.File, Line: r.Line, Rule: r.Name,
-			Hint: "lower the burst or --sync-interval for less, or write coordination: leased for none, with a store",
-		}
+func Gossip(table *rule.Table, interval time.Duration) []audit.Finding {
+	return each(table, rule.Gossip, "gossip", func(r *rule.Rule, f *audit.Finding) {
+		f.Hint = "lower the burst or --sync-interval for less, or write coordination: leased for none, with a store"
 		switch {
 		case r.Mode() != rule.Gossip:
 			f.Text = "gossip is decided strict here: by the store, and nothing passes beyond the limit (E = 0), or with --store memory by each node for itself; while the store is away " + awayByPolicy(r)
@@ -35,9 +29,7 @@ func Gossip(table *rule.Table, interval time.Duration) (all []audit.Finding) {
 			f.Text += ". There is no store: a node without --gossip counts by itself, and a node that is killed loses what it did not tell." +
 				" On a node that has found no other one since its start (--gossip-alone) " + awayByPolicy(r)
 		}
-		all = append(all, f)
-	}
-	return all
+	})
 }
 
 // beyond returns how much of a gossip rule may pass beyond its limit.

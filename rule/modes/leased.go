@@ -16,13 +16,12 @@ import (
 
 // Leased returns for each leased rule how much may pass beyond its limit, and how much while the
 // store is away.
-func Leased(table *rule.Table) (all []audit.Finding) {
-	for _, r := range table.Rules() {
-		if r.Coordination != rule.Leased || r.Limit.Algorithm() == stint.Unlimited {
-			continue
+func Leased(table *rule.Table) []audit.Finding {
+	return each(table, rule.Leased, "leased", func(r *rule.Rule, f *audit.Finding) {
+		stored := r.Stored
+		if r.Terms.Own != nil {
+			stored = r.Terms.Rest
 		}
-		f := audit.Finding{ID: "leased", File: r.File, Line: r.Line, Rule: r.Name}
-		stored := limits.Stored(r.Terms)
 		away := map[rule.Failure]string{
 			rule.Allow: "then everything passes, uncounted", rule.Deny: "then nothing passes",
 			rule.Local: "then nothing passes, as the share is less than one request on each node",
@@ -44,9 +43,7 @@ func Leased(table *rule.Table) (all []audit.Finding) {
 			f.Text = fmt.Sprintf("leased: nothing passes beyond the limit (E = 0); %s; after_loss is used_up: a restart, failover or flush of the store counts every key as used up, %s; while the store is away nodes use up what they hold, %s", decidedStrict(stored), whole(stored), away)
 			f.Hint = "write after_loss: kept if a restart that loses no data must deny nobody: then what a failover or a flush loses may pass once more"
 		}
-		all = append(all, f)
-	}
-	return all
+	})
 }
 
 // decidedStrict returns when the store decides takes of a leased limit as in strict mode, because
@@ -69,17 +66,11 @@ func whole(l *stint.Limit) string {
 
 // Strict returns for each strict rule how much may pass beyond its limit, and how much while the
 // store is away.
-func Strict(table *rule.Table) (all []audit.Finding) {
-	for _, r := range table.Rules() {
-		if r.Coordination == rule.Strict && r.Limit.Algorithm() != stint.Unlimited {
-			all = append(all, audit.Finding{
-				ID: "strict", File: r.File, Line: r.Line, Rule: r.Name,
-				Text: "strict: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r),
-				Hint: "on_store_failure says what then, and coordination how else nodes may agree",
-			})
-		}
-	}
-	return all
+func Strict(table *rule.Table) []audit.Finding {
+	return each(table, rule.Strict, "strict", func(r *rule.Rule, f *audit.Finding) {
+		f.Text = "strict: every take asks the store, and nothing passes beyond the limit (E = 0); while the store is away " + awayByPolicy(r)
+		f.Hint = "on_store_failure says what then, and coordination how else nodes may agree"
+	})
 }
 
 // divided returns how the units of a leased limit are divided between each process and the store.
@@ -100,16 +91,12 @@ func divided(r *rule.Rule) string {
 
 // StoreAway returns how much may pass beyond each limit that uses a local share while the store is
 // away; the store does not count those units.
-func StoreAway(table *rule.Table) (all []audit.Finding) {
-	for _, r := range table.Rules() {
-		if r.OnStoreFailure == rule.Local && r.Limit.Algorithm() != stint.Unlimited && r.Mode() != rule.Leased {
-			all = append(all, audit.Finding{
-				ID: "while-away", File: r.File, Line: r.Line, Rule: r.Name,
-				Text: "while the store is away " + extra(r), Hint: "lower local_share for less, or write on_store_failure: deny for none",
-			})
+func StoreAway(table *rule.Table) []audit.Finding {
+	return findings(table, "while-away", func(r *rule.Rule, f *audit.Finding) {
+		if r.OnStoreFailure == rule.Local && r.Mode() != rule.Leased {
+			f.Text, f.Hint = "while the store is away "+extra(r), "lower local_share for less, or write on_store_failure: deny for none"
 		}
-	}
-	return all
+	})
 }
 
 // extra returns how much may pass beyond the limit of a rule while the store is away.
