@@ -107,7 +107,7 @@ func (st *Stores) warnOfGossip(table *rule.Table) {
 	if st.config.Gossip.Addr != "" {
 		return
 	}
-	for _, r := range table.Rules() {
+	for _, r := range table.All() {
 		if r.Mode() == rule.Gossip {
 			st.log.Warn("a rule has coordination: gossip, but --gossip is not set: this node counts alone", "rule", r.Name, "hint", "give --gossip an address and --gossip-join the others")
 			return
