@@ -119,6 +119,7 @@ func rulesFor(root, from, to string) (rules, error) {
 			by(`(^|[^\w/.~@-])`+old+`/(`+strings.Join(folders, "|")+`)\b`, "${1}"+to+"/${2}"),
 			by(`(?m)^(\s*(?:import\s+)?(?:[\w.]+\s+)?)"`+old+`"([ \t]*(?://.*)?)$`, `${1}"`+to+`"${2}`),
 			by(`(replace[ =])`+old+`=`, "${1}"+to+"="),
+			by(`(go get )`+old+`@`, "${1}"+to+"@"), // which an earlier move wrote
 			by(`(const modulePath = )"`+old+`"`, `${1}"`+to+`"`),
 		},
 		byName: map[string][]rule{

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -41,6 +42,17 @@ func TestMove(t *testing.T) {
 	for name, texts := range files {
 		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != texts[1] {
 			t.Errorf("%s: %q, want %q (%v)", name, got, texts[1], err)
+		}
+	}
+	// Another move.
+	const next = "example.org/you/limits/more"
+	if n, err := move(root, next); err != nil || n != len(files)-2 {
+		t.Errorf("moved %d files again, %v", n, err)
+	}
+	for name, texts := range files {
+		want := strings.ReplaceAll(texts[1], to, next)
+		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, want %q (%v)", name, got, want, err)
 		}
 	}
 	for _, path := range []string{"stint", "github.com/you/Limits and more", "/usr/bin:/bin", "", "github.com/you/stint/v2", "gopkg.in/stint.v1"} {
