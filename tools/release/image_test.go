@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"stint/internal/testkit"
 )
 
 // unpack writes the files of a tar below a folder.
@@ -75,7 +78,8 @@ func ociIndex(t *testing.T, name string) v1.ImageIndex {
 	return inner
 }
 
-// TestImage unpacks the image and runs its program as its user, who may write nowhere but in /tmp.
+// TestImage unpacks the image and runs its program as its user, who may write nowhere but in /tmp, and with a
+// root that is read-only.
 func TestImage(t *testing.T) {
 	r := built(t)
 	index := ociIndex(t, only(t, r.first, ".oci.tar"))
@@ -133,6 +137,11 @@ func TestImage(t *testing.T) {
 	if err := os.Chmod(m.path("tmp/rules.yaml"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	m.serve(config.Config.User, "--rules", "/tmp/rules.yaml")
+	if exec.Command("unshare", "--mount", "true").Run() != nil {
+		testkit.SkipNotGranted(t, "mounts of its own (CAP_SYS_ADMIN), for a read-only root")
+	}
+	m.readOnly = true
 	m.serve(config.Config.User, "--rules", "/tmp/rules.yaml")
 }
 

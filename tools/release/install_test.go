@@ -21,8 +21,9 @@ import (
 
 // machine is a root file system in which packages are installed.
 type machine struct {
-	t    *testing.T
-	root string
+	t        *testing.T
+	root     string
+	readOnly bool // of what serve runs, but for /tmp
 }
 
 // newMachine returns a root with a shell, which the scripts of packages need, and nothing else.
@@ -36,7 +37,7 @@ func newMachine(t *testing.T, shell bool) *machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	m := &machine{t, root}
+	m := &machine{t: t, root: root}
 	for _, dir := range []string{"tmp", "run", "var/lib/dpkg/updates", "var/lib/dpkg/info", "var/lib/rpm", "var/lib/stint"} {
 		if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -116,8 +117,12 @@ func (m *machine) serve(user string, args ...string) string {
 	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
 	defer cancel()
 	var log bytes.Buffer
-	args = append([]string{"--userspec=" + user, m.root, "/usr/bin/stint", "serve", "--http", "unix:/tmp/h", "--admin", "unix:/tmp/a", "--grpc", ""}, args...)
-	service := exec.CommandContext(ctx, "chroot", args...)
+	args = append([]string{"chroot", "--userspec=" + user, m.root, "/usr/bin/stint", "serve", "--http", "unix:/tmp/h", "--admin", "unix:/tmp/a", "--grpc", ""}, args...)
+	if m.readOnly {
+		const script = `mount --bind "$0/tmp" "$0/tmp"; mount --rbind "$0" "$0"; mount -o remount,bind,ro "$0"; ! touch "$0/x" 2>/dev/null; exec "$@"`
+		args = append([]string{"unshare", "--mount", "sh", "-ec", script, m.root}, args...)
+	}
+	service := exec.CommandContext(ctx, args[0], args[1:]...)
 	service.Stdout, service.Stderr = &log, &log
 	if err := service.Start(); err != nil {
 		m.t.Fatal(err)
