@@ -82,8 +82,8 @@ public final class Stint {
         if (uri.getHost() == null || !List.of("http", "https").contains(uri.getScheme())) {
             throw new IllegalArgumentException(url + " is not a URL such as http://127.0.0.1:8080");
         }
-        if (timeout.isNegative() || timeout.isZero()) {
-            throw new IllegalArgumentException("timeout must be above 0");
+        if (timeout.isNegative() || timeout.isZero() || timeout.compareTo(Duration.ofDays(365)) > 0) { // which nanoseconds can count
+            throw new IllegalArgumentException("timeout must be above 0, and at most a year");
         }
         this.timeout = timeout;
         this.onFailure = onFailure;

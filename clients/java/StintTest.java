@@ -167,6 +167,7 @@ public final class StintTest {
     private static void settings() {
         expect(IllegalArgumentException.class, () -> new Stint("127.0.0.1", Duration.ofSeconds(1), Stint.OnFailure.DENY));
         expect(IllegalArgumentException.class, () -> new Stint(URL, Duration.ZERO, Stint.OnFailure.DENY));
+        expect(IllegalArgumentException.class, () -> new Stint(URL, Duration.ofDays(366), Stint.OnFailure.DENY));
     }
 
     private static String key() {

@@ -84,12 +84,13 @@ export class Client {
   }
 
   /**
-   * Decides descriptors by the rules of a domain, all as one. The order of their entries counts.
-   * @param {string} domain @param {Record<string, string>[]} descriptors @param {How} [how]
+   * Decides descriptors by the rules of a domain, all as one. The order of their entries counts: an object
+   * puts keys that are whole numbers first, a list of pairs does not.
+   * @param {string} domain @param {(Record<string, string> | [string, string][])[]} descriptors @param {How} [how]
    * @returns {Promise<Decision>}
    */
   check(domain, descriptors, how) {
-    const list = descriptors.map(d => ({ entries: Object.entries(d).map(([key, value]) => ({ key, value })) }));
+    const list = descriptors.map(d => ({ entries: (Array.isArray(d) ? d : Object.entries(d)).map(([key, value]) => ({ key, value })) }));
     return this.#decide({ domain, descriptors: list }, how);
   }
 
@@ -108,9 +109,10 @@ export class Client {
   }
 
   async #decide(call, { cost = 1, atMost = false } = {}) {
+    const body = JSON.stringify({ ...call, cost, ...(atMost && { at_most: true }) }); // its errors are the caller's
     let status, text;
     try {
-      [status, text] = await this.#post(JSON.stringify({ ...call, cost, ...(atMost && { at_most: true }) }));
+      [status, text] = await this.#post(body);
     } catch (e) {
       return this.#failed(e);
     }

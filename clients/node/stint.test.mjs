@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import http from 'node:http';
 import net from 'node:net';
 import { after, test } from 'node:test';
 import { Client, Refused, Unavailable } from './stint.mjs';
@@ -29,11 +30,28 @@ test('rules', async () => {
   assert.deepEqual([d.allowed, d.rule, d.limit, d.results.length], [true, 'api/user', 100, 1]);
 });
 
+test('order of entries', async () => {
+  const bodies = [];
+  const server = http.createServer((request, response) => {
+    request.on('data', part => bodies.push(part));
+    request.on('end', () => response.end('{}'));
+  });
+  await new Promise(listens => server.listen(0, '127.0.0.1', listens));
+  const c = new Client(`http://127.0.0.1:${server.address().port}`, { timeout: 5000 });
+  await c.check('api', [[['user', 'a'], ['1', 'b']], { user: 'c' }]);
+  c.close();
+  server.close();
+  const entries = JSON.parse(Buffer.concat(bodies).toString()).descriptors.map(d => d.entries.map(e => e.key + '=' + e.value));
+  assert.deepEqual(entries, [['user=a', '1=b'], ['user=c']]);
+});
+
 test('at most', async () => {
   assert.equal((await client.take(randomUUID(), slow, { cost: 8, atMost: true })).charged, 3);
 });
 
 test('a wrong call', async () => {
+  // What is no JSON is not answered by the policy, which may allow.
+  await assert.rejects(client.take('k', slow, { cost: 1n }), TypeError);
   await assert.rejects(client.take('', slow), e => e instanceof Refused && e.status === 400);
 });
 

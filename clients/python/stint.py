@@ -72,6 +72,8 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8080")
+        if not url.isascii():  # else each call would fail, and be answered by on_failure
+            raise ValueError(f"{url!r}: write a host as xn--..., and a path with %xx")
         if on_failure not in ("allow", "deny", "raise"):
             raise ValueError(f'on_failure is {on_failure!r}: give "allow", "deny" or "raise"')
         if not 0 < timeout < 1e6:

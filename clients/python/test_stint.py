@@ -181,7 +181,7 @@ class Without(unittest.TestCase):
         self.policies(self.serve(busy))
 
     def test_settings(self):
-        for wrong in ({"url": "127.0.0.1"}, {"on_failure": "maybe"}, {"timeout": 0}):
+        for wrong in ({"url": "127.0.0.1"}, {"on_failure": "maybe"}, {"timeout": 0}, {"url": "http://127.0.0.1:1/\u20ac"}, {"url": "http://\u4f8b.example"}):
             with self.assertRaises(ValueError):
                 Client(**wrong)
         self.assertEqual(Decision(True).results, ())
