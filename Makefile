@@ -70,7 +70,7 @@ fuzz: ## fuzz each target, those of the gateway too, for FUZZTIME (make fuzz FUZ
 fuzz-smoke: ## fuzz each target for a moment
 	scripts/fuzz.sh 10000x
 
-long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 nodes, 20 times; all modes under random faults; a flood of 15 million keys; 1,000 reloads of the gateway; all files of a release, built twice
+long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 nodes, 20 times; all modes under random faults; a flood of 15 million keys; 1,000 reloads of the gateway; a roll-out under full load; all files of a release, built twice
 	go test -timeout 2h -run 'TestSuite/Contention' ./store/memory -args -storetest.rounds=100 -storetest.tries=1000000
 	go test -timeout 2h -count=1 -v -run '^TestHammer$$' ./store/memcached -args -memcached.rounds=100 -memcached.tries=15625
 	go test -timeout 1h -count=1 -v -run '^TestNodes$$' ./cmd/stint -args -nodes.rounds=20
@@ -78,6 +78,7 @@ long: ## the long runs: 64 goroutines, 10^6 tries, 100 times, each algorithm; 8 
 	go test -timeout 1h -count=1 -v -run '^TestFlood$$' ./facts -args -facts.long
 	go -C gateway test -timeout 1h -count=1 -v ./proof -args -proof.long
 	go -C gateway test -timeout 1h -count=1 -v -run '^TestReloads$$' ./limits -args -limits.long
+	go -C examples test -timeout 1h -count=1 -v -run '^TestRollOut$$' . -args -rollout.callers=32
 	go -C tools/release test -timeout 2h -count=1 -v . -args -release.long
 
 release: ## build all files of a release into dist (make release VERSION=v0.1.0 [KEY=minisign.key])

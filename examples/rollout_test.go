@@ -1,11 +1,13 @@
 package examples
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +15,9 @@ import (
 	"stint/internal/testkit"
 	"stint/internal/testkit/programs"
 )
+
+// rolloutCallers is 1 for tests that run beside others.
+var rolloutCallers = flag.Int("rollout.callers", 1, "how many callers ask at a time in TestRollOut; more than one do not wait between requests")
 
 // endpoints is the file from which Envoy learns the ready nodes.
 type endpoints struct {
@@ -57,15 +62,19 @@ func TestRollOut(t *testing.T) {
 	programs.Run(t, envoy)
 
 	var sent, passed, denied, failed atomic.Int64
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		client := programs.Client(t, "127.0.0.1")
-		for range 20_000 {
+	stop := make(chan struct{})
+	began := time.Now()
+	var callers sync.WaitGroup
+	caller := func(client *http.Client) {
+		pause := 2 * time.Millisecond // steady traffic while nodes change
+		if *rolloutCallers > 1 {
+			pause = 0
+		}
+		for range 20_000 * *rolloutCallers {
 			select {
 			case <-stop:
 				return
-			case <-time.After(2 * time.Millisecond): // steady traffic while nodes change
+			case <-time.After(pause):
 			}
 			sent.Add(1)
 			resp, err := client.Get("http://" + address + "/")
@@ -83,9 +92,16 @@ func TestRollOut(t *testing.T) {
 				failed.Add(1)
 			}
 		}
-	}()
+	}
+	for range *rolloutCallers {
+		client := programs.Client(t, "127.0.0.1") // with connections of its own
+		callers.Go(func() { caller(client) })
+	}
 	more := func(n int64) {
 		t.Helper()
+		if *rolloutCallers > 1 {
+			n *= 200
+		}
 		want := sent.Load() + n
 		programs.Until(t, fmt.Sprintf("%d requests", n), func() bool { return sent.Load() >= want })
 	}
@@ -106,8 +122,8 @@ func TestRollOut(t *testing.T) {
 		old = next
 	}
 	close(stop)
-	<-done
-	t.Logf("%d sent, %d passed, %d denied", sent.Load(), passed.Load(), denied.Load())
+	callers.Wait()
+	t.Logf("%d sent, %.0f a second, %d passed, %d denied", sent.Load(), float64(sent.Load())/time.Since(began).Seconds(), passed.Load(), denied.Load())
 	if failed.Load() > 0 || passed.Load() != min(limit, sent.Load()) {
 		t.Errorf("of %d requests %d failed and %d passed, want 0 and %d", sent.Load(), failed.Load(), passed.Load(), min(limit, sent.Load()))
 	}
