@@ -153,7 +153,9 @@ func (r *checkReport) print(s cli.Streams, err error) error {
 		printFault(faults, fmt.Sprintf("%s: %s: %s (%s)", placeOf(f.File, f.Line), f.Severity, f.Text, f.ID), f.Hint)
 	}
 	if r.options.dump && r.table != nil {
-		fmt.Fprint(s.Out, r.table)
+		if _, unwritten := fmt.Fprint(s.Out, r.table); unwritten != nil {
+			return errors.Join(err, unwritten)
+		}
 	}
 	if err != nil {
 		return err

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"stint/cmd/stint/cli"
+	"stint/internal/testkit"
 )
 
 // TestInterrupted interrupts a replay that waits for its input.
@@ -74,5 +76,28 @@ func TestExitStatus(t *testing.T) {
 				t.Errorf("no hint in %q", said)
 			}
 		})
+	}
+}
+
+// full is an output without room, such as a file on a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestNoRoom: a command whose output is lost has failed. Else a script would go on with an empty token, or half of the
+// rules.
+func TestNoRoom(t *testing.T) {
+	dir := t.TempDir()
+	rules, log := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "access.log")
+	testkit.Must(t, os.WriteFile(rules, []byte(restartRules), 0o600))
+	testkit.Must(t, os.WriteFile(log, []byte("192.0.2.1 - - [02/Mar/2026:09:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n"), 0o600))
+	for _, args := range []string{
+		"version", "completion bash", "token --role read name", "check --print " + rules, "check --format json " + rules,
+		"replay --limit 1/s " + log, "replay --limit 1/s --format json " + log, "replay --limit 1/s --format html " + log,
+	} {
+		var err bytes.Buffer
+		if got := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: full{}, Err: &err}, strings.Fields(args)); got != exitRefused || !strings.Contains(err.String(), "no space left on device") {
+			t.Errorf("stint %s: status %d, said %q", args, got, err.String())
+		}
 	}
 }

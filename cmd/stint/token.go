@@ -47,6 +47,6 @@ func runToken(_ context.Context, s cli.Streams, args []string) error {
 		return cli.Usage(err.Error(), "see stint help token")
 	}
 	token, credential := access.NewToken()
-	fmt.Fprintf(s.Out, "token  %s\nline   %s %v %s\n", token, name, role, credential)
-	return nil
+	_, err = fmt.Fprintf(s.Out, "token  %s\nline   %s %v %s\n", token, name, role, credential)
+	return err
 }

@@ -18,8 +18,8 @@ func versionCommand() cli.Command {
 			if len(args) > 0 {
 				return cli.Usage("version takes no arguments", "write stint version")
 			}
-			fmt.Fprintf(s.Out, "stint %s %s %s/%s\n", app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return nil
+			_, err := fmt.Fprintf(s.Out, "stint %s %s %s/%s\n", app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
 		},
 	}
 }
