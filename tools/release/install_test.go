@@ -24,6 +24,8 @@ type machine struct {
 	t        *testing.T
 	root     string
 	readOnly bool // of what serve runs, but for /tmp
+
+	remaining int64 // of the last decision
 }
 
 // newMachine returns a root with a shell, which the scripts of packages need, and nothing else.
@@ -145,12 +147,15 @@ func (m *machine) serve(user string, args ...string) string {
 		var decision struct {
 			Allowed bool   `json:"allowed"`
 			Rule    string `json:"rule"`
+
+			Remaining int64 `json:"remaining"`
 		}
 		err = json.NewDecoder(answer.Body).Decode(&decision)
 		answer.Body.Close()
 		if !decision.Allowed || decision.Rule != "api/user" {
 			m.t.Errorf("status %d, %+v", answer.StatusCode, decision)
 		}
+		m.remaining = decision.Remaining
 	}
 	_ = service.Process.Signal(syscall.SIGTERM)
 	if ended := service.Wait(); err != nil || ended != nil {
@@ -218,6 +223,21 @@ func TestDowngrade(t *testing.T) {
 		}
 	}
 	m.version(first)
+}
+
+// TestDowngradeOfStores goes back to the first release while the counts are in a store that nodes share.
+func TestDowngradeOfStores(t *testing.T) {
+	r := built(t)
+	for name, url := range map[string]string{"Redis": testkit.StartRedis(t).URL(), "Memcached": testkit.StartMemcached(t).URL()} {
+		for i, dir := range []string{r.second, r.first} {
+			m := newMachine(t, false)
+			command(t, "dpkg-deb", "--extract", only(t, dir, "_amd64.deb"), m.root)
+			m.serve("0:0", "--rules", "/tmp/hour.yaml", "--store", url, "--store-timeout", "10s")
+			if want := int64(9 - i); m.remaining != want {
+				t.Errorf("%s, %s: %d of 10 remain, want %d", name, filepath.Base(dir), m.remaining, want)
+			}
+		}
+	}
 }
 
 // TestDeb installs, upgrades, removes and purges the package with dpkg.
