@@ -22,6 +22,10 @@ var mutants = []mutant{
 		name: "at most a quarter of the burst is lent", file: "lend.go",
 		old: "(l.most/LeasePart-lent)/2", new: "l.most",
 	},
+	{
+		name: "a loan of units is listed until it is written off", file: "lend.go",
+		old: "o.lent == 0 && o.at.Add(active) <= now", new: "o.at.Add(active) <= now",
+	},
 
 	// A lease ends on the node before the store writes it off.
 	{

@@ -63,7 +63,11 @@ func (l *leasableRound) ask(s *redis.Store, key stint.Key, at stint.Instant, a s
 // by a clock that was ahead.
 func (l *leasableRound) lend(s *redis.Store) {
 	for node := range l.r.IntN(4) {
-		at := stint.At(time.Now()).Add(-time.Duration(l.r.Int64N(int64(3 * time.Second))))
+		ago := time.Duration(l.r.Int64N(int64(3 * time.Second)))
+		if l.r.IntN(2) == 0 { // about when units are written off, and only then known to be spent
+			ago = 2500*time.Millisecond + time.Duration(l.r.Int64N(int64(400*time.Millisecond)))
+		}
+		at := stint.At(time.Now()).Add(-ago)
 		if l.r.IntN(8) == 0 {
 			at = at.Add(10 * time.Second)
 		}
