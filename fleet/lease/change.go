@@ -17,6 +17,7 @@ func (n *Node) Change(all []*stint.Terms, now Moment) []*Request {
 		next[nameOf(t)] = t
 	}
 	n.changeRules(all)
+	n.past.forget()
 	var leaving []*entry
 	for e := range n.keys.all {
 		e.mu.Lock()

@@ -19,21 +19,20 @@ type entry struct {
 	held      atomic.Pointer[held]
 	denial    atomic.Pointer[denial]
 	missed    atomic.Uint64 // units that were requested and not spent on this node
+	remaining atomic.Int64  // at the store, at its last answer; 0 before the first
 	algorithm stint.Algorithm
 	part      int  // partition of the store
 	always    bool // see Options.Always
 
-	mu        sync.Mutex    // guards the fields below
-	take      stint.Take    // take that carries the reports about the key
-	inFlight  chan struct{} // closed when the report in flight is answered; nil: none is in flight
-	failed    bool          // the last report had no answer
-	dead      bool          // the entry is no longer in the table
-	seq       uint64        // number of the last report
-	epoch     stint.Instant // epoch of the store in which the units were lent
-	strict    Moment        // the store decides every take until then
-	strictFor time.Duration // length of that time
-	strictAt  float64       // rate at its start, if lending did not pay; 0: it may
-	recall    bool          // the store wants the units back
+	mu       sync.Mutex    // guards the fields below
+	take     stint.Take    // take that carries the reports about the key
+	inFlight chan struct{} // closed when the report in flight is answered; nil: none is in flight
+	failed   bool          // the last report had no answer
+	dead     bool          // the entry is no longer in the table
+	seq      uint64        // number of the last report
+	epoch    stint.Instant // epoch of the store in which the units were lent
+	experience
+	recall bool // the store wants the units back
 
 	unanswered bool   // the last report has no answer, and is repeated
 	asked      Moment // when that report was first sent
@@ -48,14 +47,13 @@ type entry struct {
 	idleTicks int     // ticks since then
 	grant     uint32  // units of the last answer with any
 
-	lent    bool    // after its last answer the node had units
-	usedAt  int64   // units spent until the last report
-	cost    uint32  // of the last take that the store decided
-	savings float64 // mean number of takes that the node decided for each report
+	lent   bool   // after its last answer the node had units
+	usedAt int64  // units spent until the last report
+	cost   uint32 // of the last take that the store decided
 }
 
 func newEntry(fp uint64, t *stint.Take, now Moment) *entry {
-	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now, rate: stint.LeaseRate, busyRate: stint.LeaseRate, savings: 2 * stint.LeaseSavings}
+	e := &entry{fp: fp, take: t.Clone(), algorithm: t.Limit.Algorithm(), rateAt: now, rate: stint.LeaseRate, busyRate: stint.LeaseRate, experience: noExperience}
 	e.limit.Store(t.Limit)
 	e.key = e.take.Key
 	e.take.Cost, e.take.Independent = 0, true
@@ -157,10 +155,26 @@ func (e *entry) updateSavingsLocked() {
 	e.usedAt = used
 }
 
+// lendable reports whether the store may lend units of a key of which the node has none. It lends at
+// most half of those that it has, and nothing below LeaseLeast. Of a bucket that is used up it has what
+// refills while nodes do not ask, see stint.LeasePause.
+func (e *entry) lendable() bool {
+	const least = 2 * stint.LeaseLeast
+	if e.always || e.remaining.Load() >= least {
+		return true
+	}
+	spec := e.limit.Load().Spec()
+	refilled := stint.LeasePause.Seconds() * float64(spec.Requests) / spec.Per.Seconds()
+	return e.algorithm == stint.TokenBucket && min(refilled, float64(e.limit.Load().Capacity())/8) >= least
+}
+
 // clip limits n to the range of the fields of a loan.
 func clip(n float64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
 const (
+	// moreUnlent is by how much longer a node waits each time that the store lent it nothing.
+	moreUnlent = 64
+
 	// leastUnpaid and maxUnpaid are the shortest and the longest time for which a node asks for no
 	// units because reports saved too few calls, or because the store lent none. As long as any
 	// node is known at the store, each take of the key costs more, so all nodes must try seldom.
@@ -194,7 +208,7 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 	case a.Recall:
 		e.strict = now.Add(ahead / 4)
 	case a.Want > 0 && kept == 0 && a.Grant == 0: // wait longer each time
-		e.waitLocked(now, min(max(16*e.strictFor, ahead/4), maxUnpaid))
+		e.waitLocked(now, min(max(moreUnlent*e.strictFor, ahead/4), maxUnpaid))
 	case a.Want > 0 && e.savings < stint.LeaseSavings: // try again later, with a few reports
 		e.waitLocked(now, min(max(2*e.strictFor, leastUnpaid), maxUnpaid))
 		e.savings = 1.5 * stint.LeaseSavings
@@ -209,7 +223,7 @@ func (e *entry) waitLocked(now Moment, d time.Duration) {
 	if e.always {
 		return
 	}
-	e.strict, e.strictFor, e.strictAt = now.Add(d), d, e.rate
+	e.strict, e.strictFor, e.strictAt = now.Add(d), d, max(e.rate, stint.LeaseRate)
 }
 
 // endReportLocked ends the report and wakes the callers that wait for its answer.

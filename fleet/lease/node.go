@@ -27,6 +27,7 @@ type Node struct {
 	always     bool // see Options.Always
 	keys       table
 	busyFilter busyFilter
+	past       experiences
 	requests   sync.Pool
 	seq        atomic.Uint64 // of reports
 	delay      atomic.Int64  // mean time of an answer of the store, in nanoseconds
@@ -143,11 +144,11 @@ func result(call *stint.Call) *stint.Decision {
 func (n *Node) entry(t *stint.Take, now Moment) *entry {
 	fp := n.keys.fingerprint(t)
 	e := n.keys.find(fp, t)
-	if e != nil || t.Cost == 0 || !t.Limit.ForStores().Lends() || n.busyFilter.count(fp, now) < 2*stint.LeaseRate {
+	if e != nil || t.Cost == 0 || !t.Limit.ForStores().Lends() || !n.busyFilter.busy(fp, now) {
 		return e
 	}
 	e = newEntry(fp, t, now)
-	e.always = n.always
+	e.always, e.experience = n.always, n.past.of(fp)
 	if n.part != nil {
 		e.part = n.part(t)
 	}
@@ -318,12 +319,15 @@ func (a *loanReport) attach(t *stint.Take) {
 func (n *Node) report(e *entry, a *stint.Loan, t *stint.Take, now Moment) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if t.Cost == 0 || e.dead || e.inFlight != nil || !now.reached(e.strict) && e.held.Load() == nil {
+	if t.Cost == 0 || e.dead || e.inFlight != nil {
 		return false
 	}
 	if limit := e.limit.Load(); limit != t.Limit && !limit.ForStores().Same(t.Limit) {
 		e.limit.Store(t.Limit)
 		e.take.Limit = t.Limit
+	}
+	if e.held.Load() == nil && !(now.reached(e.strict) && e.lendable()) {
+		return false
 	}
 	e.updateRateLocked(now, n.ahead)
 	if e.rate < stint.LeaseRate/2 && !e.unanswered && e.held.Load() == nil {
@@ -398,6 +402,7 @@ func (n *Node) applyAnswer(a *loanReport, t *stint.Take, begun, now Moment, resu
 		e.mu.Unlock()
 	}
 	if answered {
+		e.remaining.Store(results[i].Remaining)
 		e.deny(t, &results[i], begun, now)
 	}
 }
@@ -498,6 +503,7 @@ func (n *Node) due(e *entry, now Moment, release bool) bool {
 	case h == nil && need < 0.1 && e.idleTicks > 4*ticksPerAhead:
 		e.dead = true
 		n.keys.drop(e)
+		n.past.keep(e.fp, e.experience)
 		return false
 	case left > 0 && (release || e.recall || now.reached(h.until) || n.surplus(e, left) > 0):
 		return true
@@ -506,7 +512,7 @@ func (n *Node) due(e *entry, now Moment, release bool) bool {
 	case left > 0 && now.Mono-h.answered > int64(renewAfter):
 		return true
 	}
-	return e.rate >= stint.LeaseRate && !n.idle(e) && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now)
+	return e.rate >= stint.LeaseRate && !n.idle(e) && left < e.rate*n.lead() && now.reached(e.strict) && n.mayAsk(e, now) && (left > 0 || e.lendable())
 }
 
 // renewAfter is the time after an answer at which a node reports its unused units, so that it may

@@ -211,7 +211,7 @@ func TestNothingToLend(t *testing.T) {
 			pass(10 * time.Millisecond)
 			f.Decide(t, 0, take("a", fast, 1))
 		}
-		if n := asks.Load(); n < 3 || n > 6 {
+		if n := asks.Load(); n < 3 || n > 5 {
 			t.Errorf("it asked %d times", n)
 		}
 	})
