@@ -32,6 +32,8 @@ import (
 //	cpu-sum    the same of all turns together
 //	scripts    number of scripts, as a part of those with strict
 //	served     requests that passed, as a part of those with strict
+//	idle       processor time of Redis while the nodes have no requests, as a part of that with strict:
+//	           its own work ten times a second, and heartbeats of nodes
 func BenchmarkLeasedCost(b *testing.B) {
 	for _, limit := range []uint32{10, 100, 300, 1000, 10_000} {
 		for _, nodes := range []int{1, 2, 4, 8} {
@@ -43,6 +45,9 @@ func BenchmarkLeasedCost(b *testing.B) {
 				load.limit = stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: limit, Per: time.Second, Burst: limit})
 				b.Run(fmt.Sprintf("limit=%d/nodes=%d/rate=%v", limit, nodes, rate), func(b *testing.B) {
 					strict, leased := newCostFleet(b, &load, stint.Strict), newCostFleet(b, &load, stint.Leased)
+					strict.forget()
+					time.Sleep(2 * time.Second)
+					idle := strict.cpu() / 2
 					load.run(6*time.Second, strict, leased) // until nodes know what saves calls
 					strict.forget()
 					leased.forget()
@@ -57,6 +62,7 @@ func BenchmarkLeasedCost(b *testing.B) {
 					b.ReportMetric(0, "ns/op")
 					b.ReportMetric(leased.calls()/strict.calls(), "scripts")
 					b.ReportMetric(leased.cpu()/strict.cpu(), "cpu-sum")
+					b.ReportMetric(idle/strict.cpu()*float64(len(turns)), "idle")
 					slices.Sort(turns)
 					n := float64(len(turns))
 					b.ReportMetric(turns[len(turns)/2], "cpu")
