@@ -64,7 +64,7 @@ func (s *store) decide(l *message, now time.Duration) {
 		return
 	}
 	for i := range l.call.Takes {
-		if loan := l.call.Takes[i].Loan(); loan != nil {
+		if loan := l.call.Takes[i].Loan(); loan != nil && !s.unnoticed(&l.call, at) {
 			s.updateEpoch(l, loan, at)
 		}
 	}
@@ -115,6 +115,13 @@ func (s *store) test(t *stint.Take, at stint.Instant) stint.Decision {
 		look.Handling = &stint.Handling{Loan: new(*a)}
 	}
 	return s.apply(&look, &st, at)
+}
+
+// unnoticed reports whether the store decides a call without noticing that it lost data: a single take
+// of a node without a lease, if it is denied anyway. So does one.lua of package redis.
+func (s *store) unnoticed(call *stint.Call, at stint.Instant) bool {
+	t := &call.Takes[0]
+	return len(call.Takes) == 1 && t.Loan() != nil && t.Loan().Node == 0 && !s.test(t, at).Allowed
 }
 
 // updateEpoch starts a new epoch if the store lost data.

@@ -220,6 +220,44 @@ func TestLeaseScript(t *testing.T) {
 	}
 }
 
+// Only scripts that lend units or take reports read the server's run id, once for all keys of a call.
+func TestRunID(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "run")
+	lend(t, s, "a", stint.Loan{}) // begins an epoch
+	reads := func() (n int) {
+		_, stats, _ := strings.Cut(server.Do("INFO", "commandstats"), "cmdstat_info:calls=")
+		_, err := fmt.Sscanf(stats, "%d", &n)
+		testkit.Must(t, err)
+		return n
+	}
+	messages := stint.Call{}
+	for i := range 30 {
+		messages.Takes = append(messages.Takes, stint.Take{
+			Key: stint.Key(fmt.Sprint("message", i)), Limit: lent, Independent: true,
+			Handling: &stint.Handling{Loan: &stint.Loan{Node: 9, Seq: uint64(i) + 1, Want: 10}},
+		})
+	}
+	for _, test := range []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"takes of nodes that hold nothing", func() {
+			for i := range 90 {
+				lend(t, s, stint.Key(fmt.Sprint(i%3)), stint.Loan{KeptAfterLoss: i%2 == 0})
+			}
+		}, 0},
+		{"a message about 30 keys", func() { testkit.Must(t, s.Decide(t.Context(), &messages)) }, 1},
+	} {
+		before := reads()
+		test.do()
+		if n := reads() - before - 1; n != test.want { // the second reading of the figures counts too
+			t.Errorf("%s: the run id was read %d times, want %d", test.name, n, test.want)
+		}
+	}
+}
+
 // The loans of a key that no node mentions again expire with the key.
 func TestLentExpires(t *testing.T) {
 	s := openIn(t, testkit.StartRedis(t), "lent")

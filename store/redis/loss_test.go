@@ -57,6 +57,39 @@ func TestUsedSinceLoss(t *testing.T) {
 	}
 }
 
+// A take that is denied by what the server still has is decided by one script, whether the server lost
+// anything or not. The next one that would pass notices the loss.
+func TestDeniedAfterLoss(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "denied")
+	ask := func(cost uint32) (d stint.Decision, a stint.Loan) {
+		testkit.Until(t, "the server answers", func() bool {
+			a = stint.Loan{}
+			call := stint.Call{Takes: []stint.Take{{Key: "a", Limit: lent, Cost: cost, Handling: &stint.Handling{Loan: &a}}}}
+			if s.Decide(t.Context(), &call) != nil {
+				return false
+			}
+			d = call.Results[0]
+			return true
+		})
+		return d, a
+	}
+	_, first := ask(80)
+	ask(1) // the server loads one.lua
+	const key = "denied:token_bucket:a"
+	was, epoch := server.Do("GET", key), server.Do("GET", "denied:epoch")
+	server.Restart()
+	server.Do("SET", key, was, "PX", "900000")
+	server.Do("SET", "denied:epoch", epoch)
+	if d, a := ask(1); d.Allowed || d.RetryAfter > 10*time.Second || a.Began != first.Began || server.Do("GET", key) != was {
+		t.Errorf("a denied take gets %+v %+v and leaves %q, was %q", d, a, server.Do("GET", key), was)
+	}
+	server.Do("SET", key, "1b 1 10000000 80|1", "PX", "900000") // as if the last writes were lost
+	if d, a := ask(1); d.Allowed || a.Began == first.Began {
+		t.Errorf("a take that would pass gets %+v %+v", d, a)
+	}
+}
+
 // A key whose state counts by another calendar than its limit counts as used up after a loss, too.
 func TestLossUnderOtherCalendar(t *testing.T) {
 	server := testkit.StartRedis(t)

@@ -12,13 +12,11 @@
 --
 -- It returns the time and the t that it found, or the later one to which lent units amount; -1 also
 -- if lent units may change the answer to a denied take; and -2 if another epoch is in force: a key
--- without a value may have been lost by this process, and any other value by another one.
+-- without a value may have been lost by this process, and any other value by another one. That does not
+-- matter to a take that is denied: what was lost was used too.
 
 local head = ARGV[1]
 local value = redis.pcall('GET', KEYS[1]) -- or a table with the error
-if process and (tostring(redis) ~= process or not value and redis.call('GET', KEYS[2]) ~= mark) then
-  return { 0, -2 }
-end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local t, lent, loans, stay = 0, 0, '', 0
@@ -54,6 +52,8 @@ if used + units > most then
   if loans ~= '' and (lent + units > most or after - most >= stay) then
     return { now, -1 }
   end
+elseif process and (tostring(redis) ~= process or not value and redis.call('GET', KEYS[2]) ~= mark) then
+  return { 0, -2 }
 elseif units > 0 then
   local digits = string.format('%d', after) -- %d is faster than %.0f, but too small on 32 bits
   if #digits ~= 16 then
