@@ -46,7 +46,7 @@ func BenchmarkLeasedCost(b *testing.B) {
 				b.Run(fmt.Sprintf("limit=%d/nodes=%d/rate=%v", limit, nodes, rate), func(b *testing.B) {
 					strict, leased := newCostFleet(b, &load, stint.Strict), newCostFleet(b, &load, stint.Leased)
 					strict.forget()
-					time.Sleep(2 * time.Second)
+					time.Sleep(2 * time.Second) // nobody waits for anything: the servers are idle
 					idle := strict.cpu() / 2
 					load.run(6*time.Second, strict, leased) // until nodes know what saves calls
 					strict.forget()

@@ -75,6 +75,7 @@ type part struct {
 	durable     *script.DurableTake // nil: it is not durable
 	process     int64               // the address of the server's interpreter in that answer
 	quick       *quickScripts       // the quick scripts that may decide the part with its loan; nil: none
+	recent      bool                // the key probably has a value; false where that does not matter
 	cost        uint64
 	test        bool  // only tested: the quick scripts look at the state
 	borrows     uint8 // Take.Borrows
@@ -159,6 +160,7 @@ func (b *batch) add(s *Store, c *stint.Call, take int) {
 			p.loan, p.keyPrefix = t.Loan(), s.keyPrefixes[p.partition]
 			known := s.epochs[p.partition].load()
 			p.known, p.quick = known.at(), p.scriptsIn(&known)
+			p.recent = p.checks() && s.recent.Has(p.name, uptime())
 		}
 	}
 }

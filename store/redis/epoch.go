@@ -72,6 +72,9 @@ func (p *part) scriptsIn(e *epoch) *quickScripts {
 	return e.scripts
 }
 
+// checks reports whether the quick scripts that decide a part check that no epoch was lost.
+func (p *part) checks() bool { return p.quick != nil && p.quick != plainScripts }
+
 // readEpoch returns the epoch of a partition's server, below 0 if it follows a loss, 0 if it has
 // none that can be read.
 func (s *Store) readEpoch(ctx context.Context, partition int) (stint.Instant, error) {

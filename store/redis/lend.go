@@ -114,11 +114,15 @@ func (b *batch) readLease(texts []string) error {
 }
 
 // rememberEpochs stores the epochs that the servers answered. Only a store that remembers an
-// earlier epoch can tell that a server was emptied.
+// earlier epoch can tell that a server was emptied. It also stores which keys have a value.
 func (s *Store) rememberEpochs(b *batch) {
 	for i := range b.parts {
-		if p := &b.parts[i]; p.began != 0 {
+		p := &b.parts[i]
+		if p.began != 0 {
 			s.epochs[p.partition].set(p.began, p.process)
+		}
+		if p.checks() && p.result.ResetAfter > 0 {
+			s.recent.Mark(p.name, uptime())
 		}
 	}
 }

@@ -90,6 +90,27 @@ func TestDeniedAfterLoss(t *testing.T) {
 	}
 }
 
+// Takes of a key that had a value a moment ago are sent without the key of the process. If the value is
+// gone, the next take notices that the server was emptied; if only that key was deleted, it begins unused.
+func TestValueGone(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "gone")
+	ask := func(key stint.Key) (stint.Decision, stint.Loan) {
+		a := stint.Loan{}
+		return decide(t, s, stint.Take{Key: key, Limit: lent, Cost: 60, Handling: &stint.Handling{Loan: &a}})[0], a
+	}
+	_, first := ask("a")
+	ask("b")
+	server.Do("DEL", "gone:token_bucket:b")
+	if d, a := ask("b"); !d.Allowed || d.Remaining != 20 || a.Began != first.Began {
+		t.Errorf("a key that was deleted: %+v %+v", d, a)
+	}
+	server.Do("FLUSHALL")
+	if d, a := ask("b"); d.Allowed || a.Began == first.Began {
+		t.Errorf("the server was emptied: %+v %+v", d, a)
+	}
+}
+
 // A key whose state counts by another calendar than its limit counts as used up after a loss, too.
 func TestLossUnderOtherCalendar(t *testing.T) {
 	server := testkit.StartRedis(t)

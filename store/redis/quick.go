@@ -33,7 +33,7 @@ func (b *batch) isQuick() bool {
 		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.meter != nil || p.durable != nil || p.loan != nil && p.quick == nil {
 			return false
 		}
-		if p.loan == nil || p.quick == plainScripts {
+		if !p.checks() {
 			continue
 		}
 		if b.process != "" && b.quick != p.quick { // the epoch changed meanwhile
@@ -82,7 +82,7 @@ func (b *batch) few(renew bool) (lua *rueidis.Lua, keys, words []string) {
 	for i := range b.parts {
 		keys[i] = b.parts[i].name
 	}
-	if b.process != "" {
+	if b.process != "" && !(len(b.parts) == 1 && b.parts[0].recent) {
 		keys = append(keys, b.process)
 	}
 	if len(b.parts) == 1 {

@@ -148,6 +148,7 @@ type Store struct {
 	onlyDecide    bool            // decide.lua decides everything; for tests
 	batches       sync.Pool       // of *batch
 	background    sync.WaitGroup  // refunds that go on after their call returned
+	recent        *script.Recent  // keys that may be lent
 }
 
 // side is what a Store does beside deciding.
@@ -208,6 +209,7 @@ func Open(url string, options Options) (*Store, error) {
 		s.commits = append(s.commits, c)
 	}
 	s.epochs, s.checkedEpochs, s.ledgers = make([]knownEpoch, len(s.commits)), make([]atomic.Int64, len(s.commits)), make([]script.Ledger, len(s.commits))
+	s.recent = script.NewRecent()
 	s.batches.New = func() any { return &batch{only: -1} }
 	return s, nil
 }

@@ -1,7 +1,8 @@
 -- Decides one take of a bucket that fills steadily, as few.lua does for several. It is for calls
 -- that are sent alone, where every microsecond is latency.
 --
--- KEYS[1] is the bucket; KEYS[2] is the key of the process if this script has one, see plain.lua.
+-- KEYS[1] is the bucket; KEYS[2] is the key of the process if this script has one, see plain.lua. It may
+-- be missing if the bucket probably has a value.
 -- ARGV are
 --
 --   head      beginning of its state, with the bar
@@ -52,7 +53,7 @@ if used + units > most then
   if loans ~= '' and (lent + units > most or after - most >= stay) then
     return { now, -1 }
   end
-elseif process and (tostring(redis) ~= process or not value and redis.call('GET', KEYS[2]) ~= mark) then
+elseif process and (tostring(redis) ~= process or not value and not (KEYS[2] and redis.call('GET', KEYS[2]) == mark)) then
   return { 0, -2 }
 elseif units > 0 then
   local digits = string.format('%d', after) -- %d is faster than %.0f, but too small on 32 bits
