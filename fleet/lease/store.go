@@ -44,7 +44,7 @@ type Options struct {
 // whatever happens to nodes, messages and the store. If a node decides by itself, Remaining and
 // ResetAfter are estimates, from the last answer of the store and what the node has spent since.
 // A RetryAfter can be too short only by how far the clocks of the store and the node drift apart
-// meanwhile. A take may be denied while other nodes hold units that they do not use. They return
+// meanwhile, and if the store lost data and did not notice it yet. A take may be denied while other nodes hold units that they do not use. They return
 // idle units after a quarter of Options.Ahead.
 //
 // # All or none
