@@ -31,20 +31,20 @@ descriptors:
     rate_limit: {requests: 4, per: 1h}
   - key: remote_address
     rate_limit: {requests: 4, per: 1h}
-  - key: two
+  - key: plain-two
     rate_limit: [{name: a, requests: 4, per: 1h}, {name: b, requests: 3, per: 1m}]
-  - key: shadow
+  - key: plain-shadow
     rate_limit: {requests: 2, per: 1h}
     shadow_mode: true
-  - key: soft
+  - key: plain-soft
     rate_limit: {requests: 4, per: 1h, soft: 50%}
-  - key: free
+  - key: plain-free
     rate_limit: {unlimited: true}
-  - key: penalty
+  - key: plain-penalty
     rate_limit: {requests: 2, per: 1h, penalty: {after: 2, ladder: [1h]}}
-  - key: leased
+  - key: plain-leased
     rate_limit: {requests: 4, per: 1h, coordination: leased}
-  - key: answers
+  - key: plain-answers
     rate_limit: {requests: 4, per: 1h, count: responses, statuses: [200]}
 `
 
@@ -101,7 +101,7 @@ func TestJoin(t *testing.T) {
 		}
 		batch.Clear()
 	}
-	keys := []string{"plain", "plain", "plain", "plainer", "plainer/plain", "recorded", "remote_address", "two", "shadow", "soft", "free", "penalty", "leased", "answers", "none", "plain/none"}
+	keys := []string{"plain", "plain", "plain", "plainer", "plainer/plain", "recorded", "remote_address", "plain-two", "plain-shadow", "plain-soft", "plain-free", "plain-penalty", "plain-leased", "plain-answers", "none", "plain/none"}
 	for range 3000 {
 		key, cost := keys[random.IntN(len(keys))], uint32(random.IntN(3))
 		value := []string{"1", "2", "192.0.2.1", strings.Repeat("long", 100)}[random.IntN(4)]

@@ -255,7 +255,7 @@ func (c *conn) settle() {
 	}
 	b.Clear()
 	clear(b.entries) // parts of what the connection has read
-	b.entries, b.last.holes = b.entries[:0], 0
+	b.entries, b.domain, b.last.holes = b.entries[:0], "", 0
 	c.batch = nil
 	c.server.spare.Put(b)
 }

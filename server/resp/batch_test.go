@@ -148,3 +148,39 @@ func TestLike(t *testing.T) {
 		}
 	}
 }
+
+// FuzzLike: a command that is like the one before has the arguments with which it is read, and ends at the same place.
+func FuzzLike(f *testing.F) {
+	check := wire("STINT.CHECK", "api", "2", "user", "ann", "path", "/a", "COST", "2")
+	for _, rest := range []string{check, wire("STINT.CHECK", "api", "2", "user", "x", "path", strings.Repeat("y", 300), "COST", "2"), wire("STINT.CHECK", "api", "2", "user", "$1\r\n1\r\n", "path", "\r\n"), check[:30], "PING\r\n"} {
+		f.Add([]byte(check), []byte(rest), 4, 2)
+		f.Add([]byte(check), []byte(rest), 1, 1)
+	}
+	f.Fuzz(func(t *testing.T, first, rest []byte, from, n int) {
+		all := newReader(strings.NewReader(string(first)+string(rest)), true, wide())
+		for all.fill() == nil && len(first)+len(rest) < 1<<12 {
+		}
+		args, err := all.next()
+		if err != nil || args == nil || all.line || from < 0 || from > 8 {
+			return
+		}
+		var last shape
+		last.set(args, from, min(max(n, 0), maxHoles))
+		if last.holes == 0 {
+			return
+		}
+		want := slices.Clone(args)
+		var holes [maxHoles][]byte
+		to, ok := all.like(&last, &holes)
+		if !ok {
+			return
+		}
+		for i := range last.holes {
+			want[from+2*i] = holes[i]
+		}
+		got, err := all.next()
+		if err != nil || all.at != to || !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("after %q: %q is read up to %d, %v, and is like %q up to %d", first, got, all.at, err, want, to)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"stint"
 	"stint/internal/testkit"
@@ -133,5 +134,48 @@ func TestChecksAreOneCall(t *testing.T) {
 	}
 	if n := store.calls.Load(); n != 4 {
 		t.Errorf("%d calls, want 4", n)
+	}
+}
+
+// What is kept of one answer for the next one is never seen in an answer that differs.
+func TestAnswersAreApart(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	kept := desk{}
+	for range 5000 {
+		d := stint.Decision{Allowed: random.IntN(2) == 0, Limit: []int64{0, 5, 50, stint.NoLimit}[random.IntN(4)], Remaining: random.Int64N(12)}
+		d.Degraded, d.Over = random.IntN(4) == 0, random.IntN(4) == 0
+		d.Delay, d.RetryAfter, d.ResetAfter = time.Duration(random.IntN(2)), time.Duration(random.IntN(2)), time.Duration(random.IntN(3)*1e9)
+		rule, unmatched, reason := []string{"", "a", "b", "ab"}[random.IntN(4)], random.IntN(4) == 0, []limiter.Reason{"", limiter.ReasonRateLimited}[random.IntN(2)]
+		kept.out = reply{version: 2 + random.IntN(2)}
+		fresh := desk{out: kept.out}
+		kept.decision(rule, &d, unmatched, reason)
+		fresh.decision(rule, &d, unmatched, reason)
+		r := reply{version: fresh.out.version}
+		for _, field := range []struct {
+			name string
+			add  func()
+		}{
+			{"allowed", func() { r.truth(d.Allowed) }},
+			{"rule", func() { r.text(rule) }},
+			{"limit", func() { r.units(d.Limit) }},
+			{"remaining", func() { r.units(d.Remaining) }},
+			{"retry_after_ms", func() { r.millis(d.RetryAfter) }},
+			{"reset_after_ms", func() { r.millis(d.ResetAfter) }},
+			{"delay_ms", func() { r.millis(d.Delay) }},
+			{"degraded", func() { r.truth(d.Degraded) }},
+			{"over", func() { r.truth(d.Over) }},
+			{"matched", func() { r.truth(!unmatched) }},
+		} {
+			r.text(field.name)
+			field.add()
+		}
+		if r.text("reason"); reason == "" {
+			r.null()
+		} else {
+			r.text(string(reason))
+		}
+		if got, want := string(kept.out.buf), string(r.buf); got != want || string(fresh.out.buf) != want {
+			t.Fatalf("%+v: %q, alone %q, want %q", d, got, fresh.out.buf, want)
+		}
 	}
 }
