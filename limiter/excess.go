@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -77,7 +76,7 @@ func (v *Verdict) Line(i int) line.ID {
 	from := 0
 	for n, asked := range v.taken {
 		if asked == i {
-			copy(id.Key[:], v.hashed(v.keys[from:v.ends[n].key]))
+			copy(id.Key[:], v.secret.Hash(string(v.keys[from:v.ends[n].key])))
 			break
 		}
 		from = v.ends[n].place
@@ -98,15 +97,6 @@ func (v *Verdict) Place(i int, now time.Time) line.Request {
 		r.RoomAt = now.Add(a.RetryAfter)
 	}
 	return r
-}
-
-// hashed returns a hash of a key, from which nobody without the secret can guess the key.
-func (v *Verdict) hashed(key []byte) []byte {
-	if v.secret != nil {
-		return v.secret.Append(nil, string(key))[1:]
-	}
-	sum := sha256.Sum256(key)
-	return sum[:]
 }
 
 // hold lets the caller hold the request before its limits are asked, and reports whether it wants to.

@@ -26,21 +26,10 @@ func (v *Verdict) unmatch(domain *rule.Domain, rules *catalog.Catalog, i int, re
 	if l.unknown == nil || domain == nil || rules != nil {
 		return // the catalog has keys of its own
 	}
-	n := domain.Knows(entries)
-	if n == len(entries) {
-		return
+	v.unknown = domain.AppendUnknown(v.unknown[:0], entries, longKeys)
+	if len(v.unknown) > 0 {
+		l.unknown(req.Domain, unsafe.String(&v.unknown[0], len(v.unknown)))
 	}
-	from := len(v.keys)
-	for j := range entries[:n+1] {
-		if j > 0 {
-			v.keys = append(v.keys, '/')
-		}
-		v.keys = append(v.keys, entries[j].Key[:min(len(entries[j].Key), longKeys)]...)
-	}
-	if shown := v.keys[from:min(len(v.keys), from+longKeys)]; len(shown) > 0 {
-		l.unknown(req.Domain, unsafe.String(&shown[0], len(shown)))
-	}
-	v.keys = v.keys[:from]
 }
 
 // missing marks all descriptors as unmatched, because neither a rule file nor the catalog has the

@@ -64,6 +64,8 @@ type Verdict struct {
 	call  stint.Call
 	keys  []byte
 
+	unknown []byte // keys for Options.Unknown
+
 	secret *rule.KeySecret // key for hashes in keys; nil: keys contain the hashes as they are
 	users  *rule.KeySecret // the same for the users of rules per API
 
@@ -382,12 +384,7 @@ func (v *Verdict) takeOwn(i int, t stint.Take, how stint.Handling, domain string
 // of the domain, the period and all entries, so the bucket keeps its used units when the limit's
 // requests change, and no other limit shares it.
 func AppendOwnKey(dst []byte, domain string, d *Descriptor) []byte {
-	dst = strconv.AppendInt(append(dst, ownSpace), d.Limit.Spec().Per.Microseconds(), 10)
-	dst = rule.AppendEntry(append(dst, '|'), domain, "")
-	for _, e := range d.Entries {
-		dst = rule.AppendEntry(dst, e.Key, e.Value)
-	}
-	return dst
+	return rule.AppendEntries(append(strconv.AppendInt(append(dst, ownSpace), d.Limit.Spec().Per.Microseconds(), 10), '|'), domain, d.Entries)
 }
 
 // dropReplaced removes each limit whose name another matched limit replaces. A limit that is itself

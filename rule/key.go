@@ -112,3 +112,12 @@ func appendValue(dst []byte, value string) []byte {
 func AppendEntry(dst []byte, key, value string) []byte {
 	return appendValue(appendValue(dst, key), value)
 }
+
+// AppendEntries appends to dst a domain and entries in the form that keys use.
+func AppendEntries(dst []byte, domain string, entries []Entry) []byte {
+	dst = AppendEntry(dst, domain, "")
+	for _, e := range entries {
+		dst = AppendEntry(dst, e.Key, e.Value)
+	}
+	return dst
+}

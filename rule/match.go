@@ -57,9 +57,26 @@ func (d *Domain) Exempts(entries []Entry) bool {
 	return n != nil && len(n.Rules) == 0 && len(n.children) == 0
 }
 
-// Knows returns how many of the entries, counted from the first, have keys that some descriptor
+// AppendUnknown appends to dst the keys of the entries up to the first one that no descriptor of the domain has in this order,
+// whatever the values, joined by slashes and cut to most bytes. It appends nothing if there is no such key.
+func (d *Domain) AppendUnknown(dst []byte, entries []Entry, most int) []byte {
+	n := d.knows(entries)
+	if n == len(entries) {
+		return dst
+	}
+	from := len(dst)
+	for i := range entries[:n+1] {
+		if i > 0 {
+			dst = append(dst, '/')
+		}
+		dst = append(dst, entries[i].Key[:min(len(entries[i].Key), most)]...)
+	}
+	return dst[:min(len(dst), from+most)]
+}
+
+// knows returns how many of the entries, counted from the first, have keys that some descriptor
 // of the domain has in this order, whatever the values. It allocates nothing.
-func (d *Domain) Knows(entries []Entry) int {
+func (d *Domain) knows(entries []Entry) int {
 	below := d.keys
 	for i := range entries {
 		next, ok := below[entries[i].Key]

@@ -66,6 +66,15 @@ func (s *KeySecret) Append(dst []byte, value string) []byte {
 	return append(append(dst, '*'), m.hash.Sum(m.sum[:0])...)
 }
 
+// Hash returns a hash of a key, from which nobody without the secret can guess the key. Without a secret it is the SHA-256.
+func (s *KeySecret) Hash(key string) []byte {
+	if s != nil {
+		return s.Append(nil, key)[1:]
+	}
+	sum := sha256.Sum256([]byte(key))
+	return sum[:]
+}
+
 // AppendKeyed is [Rule.AppendKey] with hashes of secrets protected by a KeySecret: the values of
 // descriptor keys that an api_key or cookie action of the domain produces, also if a client of
 // another protocol sends them. If the rule itself names such a value, its whole identity is
