@@ -193,7 +193,8 @@ func (r *release) outputWith(env []string, dir string, args ...string) ([]byte, 
 	var out, failure bytes.Buffer
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &failure
-	cmd.Env = append(append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.date.Unix(), 10)), env...)
+	// The manual pages of Caddy have the date in the zone of the machine.
+	cmd.Env = append(append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.date.Unix(), 10), "TZ=UTC0", "LC_ALL=C"), env...)
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, failure.Bytes())
 	}

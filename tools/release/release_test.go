@@ -367,6 +367,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestZone: what programs write about themselves, such as Caddy the date of its manual pages, does not depend on
+// the time zone or the language of the machine.
+func TestZone(t *testing.T) {
+	t.Setenv("TZ", "Asia/Tokyo")
+	t.Setenv("LC_ALL", "tr_TR.UTF-8")
+	r := &release{date: time.Unix(1_700_000_000, 0)} // 22:13 in UTC, the next day in Tokyo
+	got, err := r.output(t.TempDir(), "sh", "-c", `date -d "@$SOURCE_DATE_EPOCH" +%d-%b-%Y; echo $LC_ALL`)
+	if err != nil || string(got) != "14-Nov-2023\nC\n" {
+		t.Errorf("it writes %q, %v", got, err)
+	}
+}
+
 // TestMakeRelease runs make release in a folder with a space, with the name of a key that has one.
 func TestMakeRelease(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "a clone")
