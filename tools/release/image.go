@@ -114,6 +114,7 @@ func (r *release) image(p *program, s system) (v1.Image, error) {
 		return nil, err
 	}
 	if p.name != "stint" { // stint serve runs without a file
+		entries = append(entries, entry{"data/", 0o1777, nil}) // else a volume there belongs to root
 		for _, c := range configs {
 			entries = append(entries, entry{path.Join("etc", p.name, c.name), 0o644, c.data})
 		}

@@ -145,6 +145,30 @@ func TestImage(t *testing.T) {
 	m.serve(config.Config.User, "--rules", "/tmp/rules.yaml")
 }
 
+// TestGatewayData: the user of the gateway's image may write where it keeps certificates. A new volume takes its
+// rights from the folder in the image.
+func TestGatewayData(t *testing.T) {
+	r := &release{options: options{root: "../..", version: first}, work: t.TempDir(), date: oldest}
+	p, s := knownPrograms("stint", first)[1], system{"linux", "amd64"}
+	p.manual = &manual{}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(r.binary(p, s)), 0o755))
+	testkit.Must(t, os.WriteFile(r.binary(p, s), []byte("no program"), 0o600))
+	image, err := r.image(p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := mutate.Extract(image)
+	defer files.Close()
+	root := t.TempDir()
+	unpack(t, files, root)
+	if _, is := must(image.ConfigFile()).Config.Volumes["/data"]; !is {
+		t.Error("no volume at /data")
+	}
+	if info, err := os.Stat(filepath.Join(root, "data")); err != nil || info.Mode() != os.ModeDir|os.ModeSticky|0o777 {
+		t.Errorf("/data: %v, %v", info, err)
+	}
+}
+
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
