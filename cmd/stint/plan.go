@@ -12,6 +12,7 @@ import (
 
 	"stint/cmd/stint/cli"
 	"stint/cmd/stint/view"
+	"stint/internal/system"
 	"stint/replay"
 	"stint/replay/whatif"
 	"stint/rule/rulefile"
@@ -75,7 +76,7 @@ func runPlan(ctx context.Context, s cli.Streams, args []string) error {
 	if err := o.check(flags); err != nil {
 		return err
 	}
-	ctx, stop := cli.UntilInterrupted(ctx)
+	ctx, stop := system.UntilInterrupted(ctx)
 	defer stop()
 	thresholds, err := parseThresholds(o.failIf, new(whatif.Plan))
 	if err != nil {

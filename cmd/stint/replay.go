@@ -16,6 +16,7 @@ import (
 	"stint"
 	"stint/cmd/stint/cli"
 	"stint/cmd/stint/view"
+	"stint/internal/system"
 	"stint/replay"
 	"stint/replay/accesslog"
 	"stint/rule/rulefile"
@@ -96,7 +97,7 @@ func runReplay(ctx context.Context, s cli.Streams, args []string) error {
 	if err := cli.Parse(flags, args); err != nil {
 		return err
 	}
-	ctx, stop := cli.UntilInterrupted(ctx)
+	ctx, stop := system.UntilInterrupted(ctx)
 	defer stop()
 	write, err := o.check(flags)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"stint"
 	"stint/cmd/stint/cli"
+	"stint/internal/system"
 	"stint/internal/text"
 	"stint/internal/web"
 	"stint/loadtest"
@@ -91,7 +92,7 @@ func runDecide(ctx context.Context, s cli.Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := cli.UntilInterrupted(ctx)
+	ctx, stop := system.UntilInterrupted(ctx)
 	defer stop()
 	if o.url != "" {
 		err = o.service(ctx, s, limit.Limit)

@@ -13,6 +13,7 @@ import (
 
 	"stint"
 	"stint/cmd/stint/cli"
+	"stint/internal/system"
 	"stint/loadtest"
 	"stint/replay"
 )
@@ -112,7 +113,7 @@ func runLoad(ctx context.Context, s cli.Streams, args []string) error {
 		shown = newProgress(s.Err, plan.Duration)
 		shown.follow(plan)
 	}
-	ctx, stop := cli.UntilInterrupted(ctx)
+	ctx, stop := system.UntilInterrupted(ctx)
 	defer stop()
 	report, err := plan.Run(ctx)
 	shown.finish()

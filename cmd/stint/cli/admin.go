@@ -161,7 +161,7 @@ func (c *adminCall) open(ctx context.Context, q call) (*reply, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
-	r, err := http.NewRequestWithContext(ctx, q.method, to.base+q.path, q.body)
+	r, err := http.NewRequestWithContext(ctx, q.method, to.Base+q.path, q.body)
 	if err != nil {
 		cancel()
 		return nil, Usage("--admin: "+to.name+" is not an address", "write host:port, https://host:port or unix:PATH")
@@ -174,7 +174,7 @@ func (c *adminCall) open(ctx context.Context, q call) (*reply, error) {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := to.client().Do(r) //nolint:bodyclose // done closes it
+	answer, err := to.Client().Do(r) //nolint:bodyclose // done closes it
 	if err != nil {
 		cancel()
 		return nil, to.unreachable(err)

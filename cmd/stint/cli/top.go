@@ -5,25 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/signal"
 	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"stint/cmd/stint/view"
+	"stint/internal/system"
 	"stint/server/access"
 )
 
 // ErrInterrupted ends a command with status 130. It has printed what it knows.
 var ErrInterrupted = errors.New("interrupted")
-
-// UntilInterrupted returns a context that ends at an interrupt. A second interrupt ends the program at once.
-func UntilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}
 
 func topCommand() Command {
 	return Command{
@@ -67,7 +60,7 @@ func runTop(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := UntilInterrupted(ctx)
+	ctx, stop := system.UntilInterrupted(ctx)
 	defer stop()
 	err = view.Run(ctx, view.Options{
 		Fetch: func(ctx context.Context) (*view.Snapshot, error) { return c.snapshot(ctx, o.keys) },

@@ -220,10 +220,8 @@ func runErase(ctx context.Context, s Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	var answer struct{ Records, Entries int }
-	return c.show(s.Out, text, &answer, func(w io.Writer) {
-		fmt.Fprintf(w, "erased: %d records, and the texts of %d entries of the audit trail\n", answer.Records, answer.Entries)
-	})
+	var answer view.Erased
+	return c.show(s.Out, text, &answer, answer.Print)
 }
 
 func runRecordsShow(ctx context.Context, s Streams, args []string) error {

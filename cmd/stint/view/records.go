@@ -53,6 +53,14 @@ func nameOf(kind, name string) string {
 	return strings.ReplaceAll(name, "\n", between)
 }
 
+// Erased is the answer to the erasure of a subject.
+type Erased struct{ Records, Entries int }
+
+// Print prints what was erased.
+func (a *Erased) Print(w io.Writer) {
+	fmt.Fprintf(w, "erased: %d records, and the texts of %d entries of the audit trail\n", a.Records, a.Entries)
+}
+
 // Imported is the answer to /v1/records/import.
 type Imported struct {
 	DryRun                                    bool `json:"dry_run"`
