@@ -67,3 +67,22 @@ func SyncFolder(name string) error {
 	}
 	return errors.Join(folder.Sync(), folder.Close())
 }
+
+// ReadFile calls read with the content of a regular file. If there is no such file the error is
+// fs.ErrNotExist.
+func ReadFile(name string, read func(io.Reader) error) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait until somebody writes into it
+		return &fs.PathError{Op: "load", Path: name, Err: errNoFile}
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(f), f.Close())
+}
+
+var errNoFile = errors.New("not a regular file")

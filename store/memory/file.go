@@ -2,9 +2,7 @@ package memory
 
 import (
 	"bufio"
-	"errors"
-	"io/fs"
-	"os"
+	"io"
 
 	"stint/internal/system"
 )
@@ -18,26 +16,16 @@ func (s *Store) SaveFile(name string) error { return system.ReplaceFile(name, s.
 
 // LoadFile returns a store with the states of the snapshot in a file, see Load. If there is no such
 // file the error is fs.ErrNotExist.
-func LoadFile(name string, options Options) (*Store, error) {
-	info, err := os.Stat(name)
+func LoadFile(name string, options Options) (s *Store, err error) {
+	err = system.ReadFile(name, func(r io.Reader) error {
+		s, err = Load(bufio.NewReaderSize(r, blockSize), options)
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait until somebody writes into it
-		return nil, &fs.PathError{Op: "load", Path: name, Err: errNoFile}
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	s, err := Load(bufio.NewReaderSize(f, blockSize), options)
-	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
-
-var errNoFile = errors.New("not a regular file")
 
 // SetAside renames a file that Load refused to name.damaged-N, with the first unused N from 1, and
 // returns the new name. So the file stays for an inspection, and the next snapshot can use the
