@@ -34,10 +34,10 @@ type batch struct {
 	more    script.Kinds // algorithms of states that a script found and could not read
 	keys    []string
 	args    []string
-	epoch   string        // key of the epoch; "" if nothing may be lent
-	process string        // key of the process; "" if nothing may be lent
-	quick   *quickScripts // the quick scripts that decide the batch
-	found   stint.Instant // time at which quick.lua decided
+	epoch   string                // key of the epoch; "" if nothing may be lent
+	process string                // key of the process; "" if nothing may be lent
+	quick   *connect.QuickScripts // the quick scripts that decide the batch
+	found   stint.Instant         // time at which quick.lua decided
 	slot    waiter
 }
 
@@ -68,14 +68,14 @@ type part struct {
 	op          stint.Op
 	undo        *stint.Decision
 	loan        *stint.Loan
-	known       stint.Instant       // epoch of the partition that this store remembers
-	keyPrefix   string              // of the partition; "" without a loan
-	began       stint.Instant       // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
-	meter       *script.Meter       // the history of its key; nil: none
-	durable     *script.DurableTake // nil: it is not durable
-	process     int64               // the address of the server's interpreter in that answer
-	quick       *quickScripts       // the quick scripts that may decide the part with its loan; nil: none
-	recent      bool                // the key probably has a value; false where that does not matter
+	known       stint.Instant         // epoch of the partition that this store remembers
+	keyPrefix   string                // of the partition; "" without a loan
+	began       stint.Instant         // the epoch of decide.lua's answer, below 0 if it follows a loss; 0: none
+	meter       *script.Meter         // the history of its key; nil: none
+	durable     *script.DurableTake   // nil: it is not durable
+	process     int64                 // the address of the server's interpreter in that answer
+	quick       *connect.QuickScripts // the quick scripts that may decide the part with its loan; nil: none
+	recent      bool                  // the key probably has a value; false where that does not matter
 	cost        uint64
 	test        bool  // only tested: the quick scripts look at the state
 	borrows     uint8 // Take.Borrows

@@ -406,7 +406,7 @@ func (f roundTrip) send(ctx context.Context, group []*waiter) error {
 func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rueidis.RedisResult {
 	first := group[0].batch
 	if len(group) == 1 && first.epoch == "" {
-		return decideScript(first.kinds).Exec(ctx, client, first.keys, first.args)
+		return connect.DecideScript(first.kinds).Exec(ctx, client, first.keys, first.args)
 	}
 	var kinds script.Kinds
 	var keys, args []string
@@ -419,7 +419,7 @@ func execDecide(ctx context.Context, client rueidis.Client, group []*waiter) rue
 	if epoch != "" {
 		keys = append(keys, epoch, process)
 	}
-	return decideScript(kinds).Exec(ctx, client, keys, args)
+	return connect.DecideScript(kinds).Exec(ctx, client, keys, args)
 }
 
 // execPing reads the epoch of the partition. A server that has none, or does not let this user read

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/store/redis/connect"
 	"stint/store/redis/script"
 )
 
@@ -18,7 +19,7 @@ type epoch struct {
 	began   stint.Instant // below 0 if it follows a loss
 	process int64         // the address of the process's interpreter; 0: unknown
 	since   time.Duration // uptime of the first answer in this epoch
-	scripts *quickScripts
+	scripts *connect.QuickScripts
 }
 
 // set stores the epoch of an answer, and the server's process.
@@ -32,7 +33,7 @@ func (e *knownEpoch) set(began stint.Instant, process int64) {
 		next.since = old.since
 	}
 	if process != 0 {
-		next.scripts = newQuickScripts(script.In(began, process))
+		next.scripts = connect.NewQuickScripts(script.In(began, process))
 	}
 	e.now.Store(&next)
 }
@@ -60,12 +61,12 @@ func uptime() time.Duration { return time.Since(started) }
 // answer to lease.lua and decide.lua. With KeptAfterLoss that is right in each epoch. Without, it is right in an
 // epoch that does not follow a loss, and later in the others: when a key that was used up at the
 // beginning of the epoch is whole again and all loans from before are written off.
-func (p *part) scriptsIn(e *epoch) *quickScripts {
+func (p *part) scriptsIn(e *epoch) *connect.QuickScripts {
 	switch {
 	case p.loan.Node != 0 || p.loan.Epoch != 0 || p.Quick == nil:
 		return nil
 	case p.loan.KeptAfterLoss:
-		return plainScripts
+		return connect.PlainScripts
 	case e.began < 0 && uptime()-e.since <= p.Quick.Settled():
 		return nil
 	}
@@ -73,7 +74,7 @@ func (p *part) scriptsIn(e *epoch) *quickScripts {
 }
 
 // checks reports whether the quick scripts that decide a part check that no epoch was lost.
-func (p *part) checks() bool { return p.quick != nil && p.quick != plainScripts }
+func (p *part) checks() bool { return p.quick != nil && p.quick != connect.PlainScripts }
 
 // readEpoch returns the epoch of a partition's server, below 0 if it follows a loss, 0 if it has
 // none that can be read.

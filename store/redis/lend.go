@@ -69,7 +69,7 @@ func execLease(ctx context.Context, client rueidis.Client, group []*waiter) erro
 	for _, w := range group {
 		keys, words = append(keys, w.batch.keys...), script.JoinLeases(words, w.batch.args)
 	}
-	answers, err := leaseScript.Exec(ctx, client, append(keys, first.epoch), words).AsStrSlice()
+	answers, err := connect.LeaseScript.Exec(ctx, client, append(keys, first.epoch), words).AsStrSlice()
 	if err != nil || len(answers) == 0 {
 		return err
 	}

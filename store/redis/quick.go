@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/store/redis/connect"
 	"stint/store/redis/script"
 )
 
@@ -27,7 +28,7 @@ func (b *batch) isQuick() bool {
 	if len(b.groups) == 0 || len(b.parts) > maxTogether || b.only >= 0 || b.mode == modeDenied {
 		return false
 	}
-	b.process, b.quick = "", plainScripts
+	b.process, b.quick = "", connect.PlainScripts
 	for i := range b.parts {
 		p := &b.parts[i]
 		if p.Quick == nil || p.op != stint.Ask || p.borrows > 0 || p.isSource || p.meter != nil || p.durable != nil || p.loan != nil && p.quick == nil {
@@ -86,9 +87,9 @@ func (b *batch) few(renew bool) (lua *rueidis.Lua, keys, words []string) {
 		keys = append(keys, b.process)
 	}
 	if len(b.parts) == 1 {
-		return b.quick.one, keys, b.parts[0].Quick.WordsOfOne(b.parts[0].takes(), renew)
+		return b.quick.One, keys, b.parts[0].Quick.WordsOfOne(b.parts[0].takes(), renew)
 	}
-	return b.quick.few, keys, b.wordsOfFew(renew)
+	return b.quick.Few, keys, b.wordsOfFew(renew)
 }
 
 // readFew reads the answer of the script that few returned.
@@ -126,7 +127,7 @@ func execQuick(ctx context.Context, client rueidis.Client, group []*waiter, rene
 		m.add(p.batch)
 	}
 	keys := m.keys(group[0].batch)
-	numbers, err := readNumbers(group[0].batch.quick.quick.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.merged))
+	numbers, err := readNumbers(group[0].batch.quick.Quick.Exec(ctx, client, keys, m.words(group[0].batch, renew)), 1+m.alone+len(m.merged))
 	if err != nil {
 		return err
 	}
