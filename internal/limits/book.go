@@ -160,6 +160,17 @@ func (b *Book) tidy(now stint.Instant) {
 	b.Grants = slices.DeleteFunc(b.Grants, func(u GrantUse) bool { return u.Until <= now })
 }
 
+// For returns the book for deciding a take, a new one for nil; nil for a take without grants.
+func (b *Book) For(t *stint.Take) *Book {
+	switch {
+	case !Granted(t):
+		return nil
+	case b == nil:
+		return new(Book)
+	}
+	return b
+}
+
 // Empty reports whether the book is that of a key that used no grants.
 func (b *Book) Empty() bool { return b.Carry.End == 0 && len(b.Grants) == 0 }
 

@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"stint"
-	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -26,13 +25,11 @@ const meterBytes = int64(unsafe.Sizeof(meter{})) + 24
 
 // bookLocked returns the book of a key, and nil for a take without grants.
 func (sh *shard) bookLocked(fp uint64, t *stint.Take) *transaction.Book {
-	if !limits.Granted(t) {
-		return nil
+	var known *transaction.Book
+	if m := sh.meters[fp]; m != nil {
+		known = m.book
 	}
-	if m := sh.meters[fp]; m != nil && m.book != nil {
-		return m.book
-	}
-	return new(transaction.Book)
+	return known.For(t)
 }
 
 // meterLocked adds what a take changed to the history of its key, and writes the events of thresholds
@@ -123,9 +120,7 @@ func (s *Store) Usage(_ context.Context, t *stint.Take) (transaction.Usage, erro
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if m := sh.meters[fp]; m != nil {
-		u := m.Clone()
-		u.Book = m.book.Clone()
-		return u, nil
+		return m.With(m.book), nil
 	}
 	names := transaction.UsageOf(t)
 	return names.Clone(), nil

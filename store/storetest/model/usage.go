@@ -65,9 +65,7 @@ func (m *Store) Usage(_ context.Context, t *stint.Take) (transaction.Usage, erro
 	defer m.mu.Unlock()
 	b := bucket{t.Key, t.Limit.Algorithm()}
 	if u := m.usages[b]; u != nil {
-		own := u.Clone()
-		own.Book = m.books[b].Clone()
-		return own, nil
+		return u.With(m.books[b]), nil
 	}
 	return transaction.UsageOf(t), nil
 }
