@@ -2,8 +2,10 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
+	"sync"
 
 	"stint"
 	"stint/internal/transaction"
@@ -21,8 +23,32 @@ func acceptedField(rule string) string {
 	return rulePrefix + rule
 }
 
-// LossIn reads the loss of the ledger of a partition, see lua/durable.lua.
-func (s *Side) LossIn(ctx context.Context, partition int) (loss transaction.Loss, err error) {
+// LossesOf calls claim for each partition whose ledger is used, and for the first, all at once, and returns the
+// losses of those whose ledgers then have one.
+func (s *Side) LossesOf(ctx context.Context, ledgers []script.Ledger, claim func(ctx context.Context, partition int) error) (losses []transaction.Loss, err error) {
+	found, errs := make([]transaction.Loss, len(ledgers)), make([]error, len(ledgers))
+	var all sync.WaitGroup
+	for i := range ledgers {
+		if i > 0 && !ledgers[i].Used() {
+			continue
+		}
+		all.Go(func() {
+			if errs[i] = claim(ctx, i); errs[i] == nil && ledgers[i].Lost() > 0 {
+				found[i], errs[i] = s.lossIn(ctx, i)
+			}
+		})
+	}
+	all.Wait()
+	for _, one := range found {
+		if one.At > 0 {
+			losses = append(losses, one)
+		}
+	}
+	return losses, errors.Join(errs...)
+}
+
+// lossIn reads the loss of the ledger of a partition, see lua/durable.lua.
+func (s *Side) lossIn(ctx context.Context, partition int) (loss transaction.Loss, err error) {
 	client, err := s.client(ctx)
 	if err != nil {
 		return loss, err
