@@ -4,5 +4,6 @@
 // takes to be whole again, and Format writes one in a line.
 //
 // It also decides about one key under a limit: a Record is the state of the key, whose numbers may have
-// changed since, and Funds add what its subject has beside the limit, grants and a rollover.
+// changed since, and Funds add what its subject has beside the limit, grants and a rollover. Rank and Evict
+// choose the states that a full store evicts.
 package limits

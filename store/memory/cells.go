@@ -164,11 +164,11 @@ func (s *Store) shrinkLocked(sh *shard, deciding uint64, now stint.Instant) {
 	all := (*buffer)[:0]
 	for fp, c := range sh.cellMap {
 		if fp != deciding {
-			all = append(all, entry{fp: fp, rank: rank(fp, c.Limit, &c.State, min(c.Limit.ForStores().Expiry(&c.State), stint.MaxInstant), now)})
+			all = append(all, entry{Key: fp, Rank: limits.Rank(fp, c.Limit, &c.State, min(c.Limit.ForStores().Expiry(&c.State), stint.MaxInstant), now)})
 		}
 	}
 	for _, e := range all[:s.forget(all, 1, len(all)/16)] {
-		s.dropLocked(sh, e.fp, sh.cellMap[e.fp])
+		s.dropLocked(sh, e.Key, sh.cellMap[e.Key])
 	}
 	*buffer = all[:0]
 	s.scratch.Put(buffer)

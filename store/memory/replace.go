@@ -8,14 +8,12 @@ import (
 	"unsafe"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
 // entry is a state that moves from one table to the next.
-type entry struct {
-	fp, word uint64
-	rank     uint64 // order of eviction, see rank
-}
+type entry = limits.Entry
 
 const (
 	slotBytes = int64(unsafe.Sizeof(slot{}))
@@ -28,9 +26,6 @@ const (
 
 	// A table that fills up in this time keeps room for expired states, see replaceLocked.
 	soon = time.Second
-
-	overLimit = 1 << 63        // bit of a rank: the key could not take now
-	rankBits  = 63 - stateBits // bits of a rank beside overLimit and an instant
 )
 
 // counters count dropped states, see Stats.
@@ -60,17 +55,17 @@ func (s *Store) replaceLocked(sh *shard, t *table, now stint.Instant, wanted []u
 	live := entries[:0]
 	missing := len(wanted)
 	for _, e := range entries {
-		limit := s.limits.of(e.word)
-		st := limit.ForStores().Unpack(e.word & stateMask)
+		limit := s.limits.of(e.Word)
+		st := limit.ForStores().Unpack(e.Word & stateMask)
 		expiry := limit.ForStores().Expiry(&st)
 		if expiry <= now {
 			lastDrop = transaction.DecisionTime(now, lastDrop)
 			continue
 		}
-		e.rank = rank(e.fp, limit, &st, min(expiry, stint.MaxInstant), now)
-		if _, ok := slices.BinarySearch(wanted, e.fp); ok {
+		e.Rank = limits.Rank(e.Key, limit, &st, min(expiry, stint.MaxInstant), now)
+		if _, ok := slices.BinarySearch(wanted, e.Key); ok {
 			missing--
-			e.rank = math.MaxUint64
+			e.Rank = math.MaxUint64
 		}
 		live = append(live, e)
 	}
@@ -122,66 +117,12 @@ func slotsFor(states int) int {
 	return max(minSlots, (states*freshDen+freshNum-1)/freshNum)
 }
 
-// rank returns the order of eviction of a live state: the smallest first. Keys that could take come
-// before those over their limit, and those nearest their reset before others. Among equal states
-// the fingerprint decides, by bits that do not choose the slot: evicting neighbours would leave the
-// rest in clusters.
-func rank(fp uint64, limit *stint.Limit, st *stint.State, expiry, now stint.Instant) uint64 {
-	r := uint64(expiry)<<rankBits | fp>>32&(1<<rankBits-1)
-	if !limit.Test(st, now, 1).Allowed {
-		r |= overLimit
-	}
-	return r
-}
-
-// forget chooses the states to evict, moves them to the front and returns how many they are: at
-// least need, and up to extra more so that the next eviction is not soon. Of keys over their limit
-// it evicts only as many as it must, plus a quarter of extra.
+// forget chooses the states to evict, see limits.Evict, counts them and returns how many they are.
 func (s *Store) forget(live []entry, need, extra int) int {
-	idle := 0
-	for i := range live {
-		if live[i].rank < overLimit {
-			idle++
-		}
-	}
-	n := need + extra
-	if n > idle {
-		n = max(idle, need+extra/4)
-	}
-	n = min(n, len(live))
-	smallest(live, n)
-	idle = min(idle, n)
+	idle, over := limits.Evict(live, need, extra)
 	s.counts.idle.Add(int64(idle))
-	s.counts.over.Add(int64(n - idle))
-	return n
-}
-
-// smallest moves the n entries of the smallest ranks to the front (Hoare's selection).
-func smallest(e []entry, n int) {
-	for lo, hi := 0, len(e)-1; lo < hi && n > lo && n <= hi; {
-		pivot := e[lo+(hi-lo)/2].rank
-		i, j := lo, hi
-		for i <= j {
-			for e[i].rank < pivot {
-				i++
-			}
-			for e[j].rank > pivot {
-				j--
-			}
-			if i <= j {
-				e[i], e[j] = e[j], e[i]
-				i, j = i+1, j-1
-			}
-		}
-		switch {
-		case n <= j:
-			hi = j
-		case n >= i:
-			lo = i
-		default:
-			return
-		}
-	}
+	s.counts.over.Add(int64(over))
+	return idle + over
 }
 
 // Stats are the numbers of a store's states and evictions.

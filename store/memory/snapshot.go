@@ -98,7 +98,7 @@ func (s *Store) WriteSnapshot(w io.Writer) error {
 		c.copyShard(&s.shards[i])
 		e.lastDrop = max(e.lastDrop, c.lastDrop)
 		for _, one := range c.words {
-			e.word(one, s.limits.of(one.word))
+			e.word(one, s.limits.of(one.Word))
 		}
 		for i := range c.cells {
 			e.state(&c.cells[i])
@@ -146,7 +146,7 @@ func (c *shardCopy) copyShard(sh *shard) {
 		sl := &t.slots[i]
 		if fp := sl.mark.Load(); fp != empty {
 			if word := sl.word.Load(); word != moved && word&^busy != untouched {
-				c.words = append(c.words, entry{fp: fp, word: word &^ busy})
+				c.words = append(c.words, entry{Key: fp, Word: word &^ busy})
 			}
 		}
 	}
@@ -229,9 +229,9 @@ func (e *encoder) end() error {
 
 // word writes a state of one word.
 func (e *encoder) word(one entry, limit *stint.Limit) {
-	packed := one.word & stateMask
+	packed := one.Word & stateMask
 	st := limit.ForStores().Unpack(packed)
-	if e.begin(recordWord, one.fp, limit, &st) {
+	if e.begin(recordWord, one.Key, limit, &st) {
 		e.block = binary.AppendUvarint(e.block, packed)
 		e.done()
 	}

@@ -298,14 +298,14 @@ func (t *table) claim(fp uint64, i int) *slot {
 
 // put adds a state to a table that no other goroutine uses yet.
 func (t *table) put(e entry) {
-	i := firstSlot(e.fp, len(t.slots))
+	i := firstSlot(e.Key, len(t.slots))
 	for t.slots[i].mark.Load() != empty {
 		if i++; i == len(t.slots) {
 			i = 0
 		}
 	}
-	t.slots[i].mark.Store(e.fp)
-	t.slots[i].word.Store(e.word)
+	t.slots[i].mark.Store(e.Key)
+	t.slots[i].word.Store(e.Word)
 }
 
 // drain closes the table and appends its states to out. From then on nobody can change the table:
@@ -322,7 +322,7 @@ func (t *table) drain(out []entry) []entry {
 			word = sl.word.Load()
 		}
 		if word != untouched && word != moved {
-			out = append(out, entry{fp: sl.mark.Load(), word: word})
+			out = append(out, entry{Key: sl.mark.Load(), Word: word})
 		}
 	}
 	return out
