@@ -6,7 +6,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
-	"stint/store/redis/connect"
 	"stint/store/redis/script"
 )
 
@@ -135,18 +134,7 @@ func (s *Store) Part(t *stint.Take) int {
 // Lending returns what is lent of a take's key at now, the oldest first, and the epoch in which it
 // was lent: 0 if nothing ever was. It reads the state and changes nothing.
 func (s *Store) Lending(ctx context.Context, t *stint.Take, now stint.Instant) (epoch stint.Instant, lent []stint.Lent, err error) {
-	client, err := connect.ClientOf(ctx, s.side)
-	if err != nil {
-		return 0, nil, err
-	}
 	name, _ := s.name(t)
-	text, err := client.Do(ctx, client.B().Get().Key(name).Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return 0, nil, nil
-	}
-	if err != nil {
-		return 0, nil, connect.Explain("look at what is lent", err)
-	}
-	epoch, lent = script.ReadLending(text)
-	return epoch, t.Limit.ForStores().StillLent(lent, now), nil
+	epoch, lent, err = s.LentOf(ctx, name)
+	return epoch, t.Limit.ForStores().StillLent(lent, now), err
 }
