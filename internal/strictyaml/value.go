@@ -437,3 +437,17 @@ func nearestHint(word string, words Words) string {
 	}
 	return "known here are " + strings.Join(known, ", ")
 }
+
+// Percentage returns the millionths of a percentage such as 10%, at least 1 and at most most. It returns 0 after a
+// fault.
+func (v Value) Percentage(most int64) int64 {
+	number, percent := strings.CutSuffix(v.Text(), "%")
+	f, err := strconv.ParseFloat(number, 64)
+	millionths := math.Round(f * 1e4)
+	if !percent || err != nil || !(millionths >= 1 && millionths <= float64(most)) {
+		v.Fail(fmt.Sprintf("%s: %q is no part of a whole", v.Word(), v.Text()),
+			fmt.Sprintf("write a percentage above 0%% and up to %d%%, such as 10%%", most/1e4))
+		return 0
+	}
+	return int64(millionths)
+}

@@ -1,10 +1,6 @@
 package rulefile
 
 import (
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"stint/internal/limits"
@@ -150,14 +146,4 @@ func (p *policy) check() {
 }
 
 // ratio reads a percentage such as 10% or 0.5%, at most `most`.
-func ratio(v strictyaml.Value, most rule.Ratio) rule.Ratio {
-	number, percent := strings.CutSuffix(v.Text(), "%")
-	f, err := strconv.ParseFloat(number, 64)
-	millionths := math.Round(f * float64(rule.Whole) / 100)
-	if !percent || err != nil || !(millionths >= 1 && millionths <= float64(most)) {
-		v.Fail(fmt.Sprintf("%s: %q is no part of a whole", v.Word(), v.Text()),
-			fmt.Sprintf("write a percentage above 0%% and up to %d%%, such as 10%%", most/(rule.Whole/100)))
-		return 0
-	}
-	return rule.Ratio(millionths)
-}
+func ratio(v strictyaml.Value, most rule.Ratio) rule.Ratio { return rule.Ratio(v.Percentage(int64(most))) }
