@@ -146,4 +146,6 @@ func (p *policy) check() {
 }
 
 // ratio reads a percentage such as 10% or 0.5%, at most `most`.
-func ratio(v strictyaml.Value, most rule.Ratio) rule.Ratio { return rule.Ratio(v.Percentage(int64(most))) }
+func ratio(v strictyaml.Value, most rule.Ratio) rule.Ratio {
+	return rule.Ratio(v.Percentage(int64(most)))
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint"
+	"stint/store/redis/connect"
 	"stint/store/redis/script"
 )
 
