@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -75,7 +76,7 @@ func TestDrainOfPipelines(t *testing.T) {
 	for part := make([]byte, 4<<10); ; {
 		n, err := c.Read(part)
 		answers += bytes.Count(part[:n], []byte("*"))
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		testkit.Must(t, err)
