@@ -156,11 +156,16 @@ func (v Value) Uint32() uint32 { return uint32(v.Uint(math.MaxUint32)) }
 
 // Count32 is Uint32 for numbers from 1; zero and hint are the fault for 0.
 func (v Value) Count32(zero, hint string) uint32 {
-	n, ok := v.uint(1, math.MaxUint32)
+	return uint32(v.Count(math.MaxUint32, zero, hint))
+}
+
+// Count is Uint for numbers from 1; zero and hint are the fault for 0.
+func (v Value) Count(most uint64, zero, hint string) uint64 {
+	n, ok := v.uint(1, most)
 	if ok && n == 0 {
 		v.Fail(v.prefix()+zero, hint)
 	}
-	return uint32(n)
+	return n
 }
 
 // OneOf returns the index of the value's word in known, and false if it is not there.

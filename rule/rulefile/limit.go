@@ -287,14 +287,8 @@ func (l *limit) readAnchor(v strictyaml.Value) {
 		}
 		return
 	}
-	n := v.Uint(31)
-	l.spec.Anchor = uint8(n)
-	if !v.IsInt() || n == 0 {
-		l.wrong = true
-		if v.IsInt() && v.Text() == "0" {
-			v.Fail("anchor: 0 is no day", "write a day from 1 to 31, or leave it out for the first of the month")
-		}
-	}
+	l.spec.Anchor = uint8(v.Count(31, "0 is no day", "write a day from 1 to 31, or leave it out for the first of the month"))
+	l.wrong = l.wrong || l.spec.Anchor == 0
 }
 
 func (l *limit) readReplaces(v strictyaml.Value) {
