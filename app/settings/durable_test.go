@@ -19,7 +19,7 @@ func TestStoreOfRules(t *testing.T) {
 		{durable, "memcached://localhost", "", "rules.yaml:3: durable, and the store is memcached, which keeps nothing on disk"},
 		{durable, "redis://localhost", "", ""},
 		{usage, "memory", "", ""},
-		{usage, "memcached://localhost", "", "rules.yaml:3: usage of 3 periods, notify at 80%, and the store is memcached, which keeps no histories"},
+		{usage, "memcached://localhost", "", "rules.yaml:3: usage or notify, and the store is memcached, which cannot write a history in the same step as a count"},
 	} {
 		testkit.Must(t, os.WriteFile(file, []byte("domain: api\ndescriptors:\n  - {key: user, rate_limit: {requests: 5, per: 1h, "+tt.words+"}}\n"), 0o600))
 		c := &Config{Rules: []string{file}, RulesFiles: FilesYAML, Store: tt.store, State: tt.state}

@@ -98,7 +98,8 @@ func TestKilledNodesLoseNoDurableTake(t *testing.T) {
 	if losses := n.metric(t, "stint_durable_losses_total"); losses != 0 {
 		t.Errorf("%v losses", losses)
 	}
-	if _, err := os.Stat(state); err != nil {
-		t.Errorf("no state was saved: %v", err)
-	}
+	testkit.Until(t, "the state is saved", func() bool {
+		_, err := os.Stat(state)
+		return err == nil
+	})
 }
