@@ -142,6 +142,17 @@ func (b *Book) charge(g *Grant, units int64) {
 	b.Grants[i].Used, b.Grants[i].Until = b.Grants[i].Used+units, g.Until
 }
 
+// extend takes over later ends of grants, also of those that are used up and so are charged no more.
+func (b *Book) extend(grants []Grant) {
+	for i := range b.Grants {
+		for n := range grants {
+			if u := &b.Grants[i]; u.ID == grants[n].ID {
+				u.Until = max(u.Until, grants[n].Until)
+			}
+		}
+	}
+}
+
 // giveBack gives units back to a grant that has not ended at now. It returns how many.
 func (b *Book) giveBack(id string, units int64, now stint.Instant) int64 {
 	i := slices.IndexFunc(b.Grants, func(u GrantUse) bool { return u.ID == id })

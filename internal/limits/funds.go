@@ -133,6 +133,7 @@ func (f *Funds) force(cost uint64) (d stint.Decision, c UseChange) {
 
 // charge writes a take into the book.
 func (f *Funds) charge(s *split, cost uint64) UseChange {
+	f.book.extend(f.meter.Grants)
 	f.book.tidy(f.now)
 	for i, units := range s.grants[:len(f.meter.Grants)] {
 		if units > 0 {
@@ -186,6 +187,7 @@ func (s *Spending) Text(m *Meter) string {
 // use of a period that has ended stays as it is.
 func (f *Funds) refund(cost uint64, undo *stint.Decision) (d stint.Decision, c UseChange) {
 	var back []Source
+	f.book.extend(f.meter.Grants)
 	if undo != nil {
 		back = SpentLast(undo.Spent, cost)
 	} else {

@@ -395,3 +395,27 @@ func TestBookForgets(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestBookExtends moves the end of a grant that is used up, and so is charged no more: its units are not
+// there again when the old end has passed, and come back by a refund until the new end.
+func TestBookExtends(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour})
+	var r Record
+	var b Book
+	take := func(at float64, cost uint32, until float64) stint.Decision {
+		meter := &Meter{Grants: []Grant{{"a", 3, GrantPriority, 0, hours(until)}}}
+		d, _ := granted(&r, &b, &stint.Take{Key: "k", Limit: limit, Cost: cost, Handling: &stint.Handling{Meter: meter}}, hours(at))
+		return d
+	}
+	first := take(0, 13, 2)
+	for at := 1.0; at < 5; at++ {
+		if d := take(at, 10, 9); !d.Allowed || d.Remaining != 0 {
+			t.Errorf("at hour %v: %+v", at, d)
+		}
+	}
+	back := stint.Take{Op: stint.Refund, Key: "k", Limit: limit, Cost: 13, Undo: &first, Handling: &stint.Handling{Meter: &Meter{Grants: []Grant{{"a", 3, GrantPriority, 0, hours(9)}}}}}
+	granted(&r, &b, &back, hours(4))
+	if got := b.used("a"); got != 0 {
+		t.Errorf("%d units of the grant are used after all came back", got)
+	}
+}

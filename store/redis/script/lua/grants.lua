@@ -238,9 +238,20 @@ function granting.remaining(p, now)
   return own_left(p, now) + more(p, now)
 end
 
+-- extend takes over later ends of grants, also of those that are used up and so are charged no more.
+local function extend(g)
+  for _, one in ipairs(g.list) do
+    local known = g.used[one.id]
+    if known then
+      known.stop = max(known.stop, one.stop)
+    end
+  end
+end
+
 -- charge writes a take into the book.
 local function charge(p, now, s, cost)
   local g, ids = p.grants, {}
+  extend(g)
   for _, id in ipairs(g.ids) do
     if g.used[id].stop > now then
       ids[#ids + 1] = id
@@ -338,6 +349,7 @@ end
 -- give_back does a refund.
 local function give_back(p, now)
   local g, cost = p.grants, p.cost
+  extend(g)
   for _, b in ipairs(g.back or newest(p, now, cost)) do
     if b.kind == 0 then
       g.given = g.given + give_own(p, now, b.units)
