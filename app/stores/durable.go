@@ -170,12 +170,14 @@ func (st *Stores) openJournalLocked() (*system.Journal, error) {
 // recordLoss begins a record of the journal with the loss, as JSON; all others are those of the store in memory.
 const recordLoss = 'L'
 
-// record gives a file of the journal the loss, if there is one.
-func (d *durable) record(j *system.Journal) {
-	if loss := d.loss.Load(); loss.At > 0 {
+// record gives a file of the journal the loss. It reports whether there is one.
+func (d *durable) record(j *system.Journal) bool {
+	loss := d.loss.Load()
+	if loss.At > 0 {
 		text, _ := json.Marshal(loss) // numbers and names
 		j.Append(append([]byte{recordLoss}, text...))
 	}
+	return loss.At > 0
 }
 
 // accept accepts the loss for a rule, "" for all, when that is on disk.
@@ -279,11 +281,12 @@ func (st *Stores) saveAll() error {
 	if err != nil {
 		return err
 	}
-	st.durable.record(j)
-	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
-	defer cancel()
-	if err := j.Sync(ctx); err != nil {
-		return err
+	if st.durable.record(j) {
+		ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
+		defer cancel()
+		if err := j.Sync(ctx); err != nil {
+			return err
+		}
 	}
 	st.memory.SetJournalFrom(j.Number())
 	if err := st.memory.SaveFile(st.state); err != nil {

@@ -238,7 +238,8 @@ func (j *Journal) failLocked(err error) {
 
 // Rotate begins a new file. Then all records of the older files may be dropped as soon as the caller has
 // saved the states that they describe: drop removes those files. If a write had failed, records are
-// accepted again; those that were refused stay unwritten, and their callers had an error.
+// accepted again; those that were refused stay unwritten, and their callers had an error. Until drop, so has a
+// caller of Sync without records.
 func (j *Journal) Rotate() (drop func() error, err error) {
 	j.fileMu.Lock()
 	defer j.fileMu.Unlock()
@@ -272,7 +273,23 @@ func (j *Journal) drop(last uint64) error {
 		j.size -= f.size
 		j.mu.Unlock()
 	}
+	j.forgive()
 	return nil
+}
+
+// forgive lets Sync succeed again for a caller without records after a failed write, whose states are saved
+// now.
+func (j *Journal) forgive() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	select {
+	case <-j.current.done:
+		if j.err == nil && j.current.err != nil {
+			j.current = newBatch()
+			close(j.current.done)
+		}
+	default: // it is being written
+	}
 }
 
 // Close writes what was appended and closes the file.

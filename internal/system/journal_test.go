@@ -153,6 +153,33 @@ func TestJournalFailedWrite(t *testing.T) {
 	}
 }
 
+// A caller without records has an error after a failed write until the states are saved, and no longer.
+func TestJournalForgives(t *testing.T) {
+	j := openJournal(t, filepath.Join(t.TempDir(), "a"))
+	fail := func() {
+		j.fileMu.Lock()
+		testkit.Must(t, j.file.Close())
+		j.fileMu.Unlock()
+		j.Append([]byte("lost"))
+		if j.Sync(background) == nil {
+			t.Fatal("a write into a closed file succeeded")
+		}
+	}
+	fail()
+	drop, err := j.Rotate()
+	testkit.Must(t, err)
+	if j.Sync(background) == nil {
+		t.Error("the failed write is forgotten before its states are saved")
+	}
+	testkit.Must(t, drop())
+	testkit.Must(t, j.Sync(background))
+	fail()
+	testkit.Must(t, drop())
+	if j.Sync(background) == nil {
+		t.Error("an older save has forgiven a later failure")
+	}
+}
+
 // A full disk refuses records and new files, and those who wait have an error.
 func TestJournalFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
