@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,5 +78,41 @@ func TestDurableNeedsAOF(t *testing.T) {
 			t.Errorf("%s with %v: %v", tt.words, tt.args, err)
 		}
 		a.Stop(t.Context())
+	}
+}
+
+// A journal that a crash left is loaded by a service whose rule is not durable any more, and then dropped: its old
+// counts are not put over those that are saved later.
+func TestJournalOfFormerRule(t *testing.T) {
+	dir, copied := t.TempDir(), t.TempDir()
+	rules := filepath.Join(dir, "rules.yaml")
+	durable := "domain: api\ndescriptors:\n  - {key: k, rate_limit: {requests: 4, per: 300d, durable: true}}\n"
+	write(t, rules, durable)
+	node := func(dir string) *service {
+		return start(t, func(c *settings.Config) {
+			c.Rules, c.State, c.StateInterval = []string{rules}, filepath.Join(dir, "counts"), time.Hour
+		})
+	}
+	s := node(dir)
+	s.answers("k", true, false)
+	testkit.Must(t, os.CopyFS(copied, os.DirFS(dir)))
+	s.Stop(context.Background())
+	write(t, rules, strings.Replace(durable, ", durable: true", "", 1))
+	s = node(copied)
+	for range 3 {
+		s.answers("k", true, false)
+	}
+	s.answers("k", false, false)
+	for range 2 {
+		s.Stop(context.Background())
+		s = node(copied)
+		s.answers("k", false, false)
+	}
+	s.Stop(context.Background())
+	write(t, rules, durable)
+	s = node(copied)
+	s.answers("k", false, false)
+	if n := s.metric("stint_durable_losses_total"); n != 0 {
+		t.Errorf("%v losses", n)
 	}
 }

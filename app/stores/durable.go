@@ -268,9 +268,10 @@ func (st *Stores) record(record []byte) {
 }
 
 // saveAll writes the state file, and drops the records of the journal that it has. A journal that failed
-// begins a new file.
+// begins a new file. So does one that was loaded: its rules may not be durable any more, and the next start would
+// put its old counts over those that are saved now.
 func (st *Stores) saveAll() error {
-	if st.journal.Load() == nil && !st.mustMark() {
+	if st.journal.Load() == nil && !st.mustMark() && st.replayed.Files == 0 {
 		return st.memory.SaveFile(st.state)
 	}
 	j, err := st.openJournalLocked()
