@@ -290,3 +290,18 @@ func TestDurableLedgerSetBack(t *testing.T) {
 	server.Do("HSET", "back:durable", "seq", "1")
 	mustBeLost(t, s, noon, take)
 }
+
+// A server that is emptied again while a loss is in force does not forget it.
+func TestDurableLossTwice(t *testing.T) {
+	server := testkit.StartRedis(t, "--appendonly", "yes")
+	s, a := openIn(t, server, "twice"), durable("a", "k", monthly, 1)
+	mustCount(t, s, a, 99)
+	for range 3 {
+		server.Do("FLUSHALL")
+		found, err := s.Losses(t.Context())
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		mustBeLost(t, s, found[0].At, a)
+	}
+}

@@ -58,12 +58,13 @@ local function proves(l, era, seq)
   return true
 end
 
--- note_loss notes that counts were lost, and begins an era after those of all claims that prove it.
+-- note_loss notes that counts were lost, and begins an era after those of all claims that prove it. It counts as a
+-- group: whoever was told of the loss has a claim that proves the next one, also if no take was written between.
 local function note_loss(l, era, now)
   l.lost = max(now, l.lost + 1, l.all + 1)
   l.era = max(l.era, era) + 1
-  l.settled, l.past = l.era, ''
-  call('HSET', l.key, 'era', int(l.era), 'past', '', 'settled', int(l.settled), 'lost', int(l.lost))
+  l.settled, l.past, l.seq = l.era, '', l.seq + 1
+  call('HSET', l.key, 'era', int(l.era), 'seq', int(l.seq), 'past', '', 'settled', int(l.settled), 'lost', int(l.lost))
 end
 
 -- durable.read reads the arguments of a durable take.
