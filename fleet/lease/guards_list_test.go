@@ -51,6 +51,7 @@ var mutants = []mutant{
 	{
 		name: "a repeated request does not begin the lease anew", file: "fleet/lease/entry.go",
 		old: "\te.inFlight = make(chan struct{})\n", new: "\te.inFlight, e.asked = make(chan struct{}), now\n",
+		seed: "2301",
 	},
 	{
 		name: "the store's lease is for clocks that differ", file: "lend.go",
