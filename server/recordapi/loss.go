@@ -112,20 +112,20 @@ func (l *losses) accept(w http.ResponseWriter, r *http.Request) {
 
 // ruleOf returns the rule in the body of a request, as DOMAIN/NAME; "" for all.
 func (l *losses) ruleOf(r *http.Request) (string, *jsonbody.Fault) {
-	name, all := "", false
+	name, named, all := "", false, false
 	_, f := readObject(r, []string{"rule", "all"}, func(s *jsonbody.Scanner, field string) (f *jsonbody.Fault) {
 		if field == "all" {
 			all, f = s.Truth()
 			return f
 		}
 		text, f := s.Text()
-		name = strings.Clone(text)
+		name, named = strings.Clone(text), true
 		return f
 	})
 	if f != nil {
 		return "", f
 	}
-	if all == (name != "") {
+	if all == named || named && name == "" {
 		return "", jsonbody.Bad("rule", "a rule or all is expected, and not both", `write {"rule": "NAME"} or {"all": true}`)
 	}
 	rule, known := l.Rules()[name]

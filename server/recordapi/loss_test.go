@@ -39,6 +39,7 @@ func TestLosses(t *testing.T) {
 		{"POST", LossPath, `{"rule":"whole"}`, 200, `{"accepted":[]}`},
 		{"POST", LossPath, `{"rule":"nobody"}`, 404, `{"error":{"code":"not_found","message":"no durable rule has the name \"nobody\"...`},
 		{"POST", LossPath, `{}`, 400, `{"error":{"code":"bad_request","message":"rule: a rule or all is expected...`},
+		{"POST", LossPath, `{"rule":"","all":true}`, 400, `{"error":{"code":"bad_request","message":"rule: a rule or all is expected...`},
 		{"POST", LossPath, `{"rule":"month","all":true}`, 400, `{"error":{"code":"bad_request","message":"rule: a rule or all is expected...`},
 		{"POST", LossPath, `{"rules":"month"}`, 400, `{"error":{"code":"bad_request",...`},
 		{"PUT", LossPath, `{}`, 405, `{"error":{"code":"method_not_allowed",...`},
