@@ -163,7 +163,9 @@ func (c *conn) added(args [][]byte, first, holes int) {
 	switch b := c.batch; {
 	case b.Len() == mostBatch:
 		c.settle()
-	case !c.in.line:
+	case c.in.line:
+		b.last.holes = 0 // the numbers of b are no longer those of the command before
+	default:
 		b.last.set(args, first, holes)
 	}
 }

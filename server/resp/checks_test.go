@@ -101,6 +101,27 @@ func TestChecksAnswerAsSingleCommands(t *testing.T) {
 	}
 }
 
+// A command in one line between others has its own numbers, domain and descriptor, and leaves those of the others alone.
+func TestLinesBetween(t *testing.T) {
+	batched, _, _ := start(t, Options{})
+	single, _, _ := start(t, Options{})
+	one, many := dial(t, single), dial(t, batched)
+	all := []string{
+		wire("STINT.CHECK", "api", "1", "user", "a"), "STINT.CHECK api 2 user b path /b COST 2\r\n", wire("STINT.CHECK", "api", "1", "user", "c"),
+		wire("STINT.CHECK", "api", "2", "user", "a", "path", "/c"), "STINT.PEEK api 1 user a\r\n", wire("STINT.CHECK", "api", "2", "user", "d", "path", "/c"),
+		wire("CL.THROTTLE", "a", "9", "10", "60"), "CL.THROTTLE a 99 100 60 50\r\n", wire("CL.THROTTLE", "b", "9", "10", "60"), wire("PING"),
+	}
+	_, err := io.WriteString(many, strings.Join(all, ""))
+	testkit.Must(t, err)
+	for i, command := range all {
+		_, err := io.WriteString(one, command)
+		testkit.Must(t, err)
+		if want, got := one.answer(), many.answer(); got != want {
+			t.Errorf("command %d, %q: %s, want %s", i, command, got, want)
+		}
+	}
+}
+
 // counting is a store that counts calls.
 type counting struct {
 	stint.Store
