@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,56 @@ func TestValueGone(t *testing.T) {
 	server.Do("FLUSHALL")
 	if d, a := ask("b"); d.Allowed || a.Began == first.Began {
 		t.Errorf("the server was emptied: %+v %+v", d, a)
+	}
+}
+
+// Takes that are decided together notice a loss as single ones do: that the server was emptied, and that another
+// process has all that it had.
+func TestLossOfSeveral(t *testing.T) {
+	server := testkit.StartRedis(t)
+	for _, independent := range []bool{false, true} {
+		for _, emptied := range []bool{false, true} {
+			name := fmt.Sprintf("independent-%v-emptied-%v", independent, emptied)
+			s := openIn(t, server, name)
+			ask := func() (d []stint.Decision, began stint.Instant, err error) {
+				var one, two stint.Loan
+				call := stint.Call{Takes: []stint.Take{
+					{Key: "a", Limit: lent, Cost: 1, Independent: independent, Handling: &stint.Handling{Loan: &one}},
+					{Key: "b", Limit: lent, Cost: 1, Independent: independent, Handling: &stint.Handling{Loan: &two}},
+				}}
+				err = s.Decide(t.Context(), &call)
+				return call.Results, one.Began, err
+			}
+			_, first, err := ask()
+			testkit.Must(t, err)
+			for range 2 { // the second time the keys had values a moment ago
+				d, began, err := ask()
+				testkit.Must(t, err)
+				if !d[0].Allowed || !d[1].Allowed || began != first {
+					t.Errorf("%s: before the loss %+v", name, d)
+				}
+			}
+			kept := map[string]string{}
+			for _, key := range []string{"epoch", "process", "token_bucket:a", "token_bucket:b"} {
+				kept[key] = server.Do("GET", name+":"+key)
+			}
+			if emptied {
+				server.Do("FLUSHALL")
+				delete(kept, "epoch")
+				delete(kept, "process")
+			} else {
+				server.Restart()
+			}
+			for key, value := range kept {
+				server.Do("SET", name+":"+key, value, "PX", "900000")
+			}
+			var d []stint.Decision
+			var began stint.Instant
+			testkit.Until(t, "the server answers", func() bool { d, began, err = ask(); return err == nil })
+			if d[0].Allowed || d[1].Allowed || began == first {
+				t.Errorf("%s: after the loss %+v", name, d)
+			}
+		}
 	}
 }
 
