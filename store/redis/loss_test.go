@@ -162,6 +162,23 @@ func TestLossOfSeveral(t *testing.T) {
 	}
 }
 
+// A take of a key that had a value a moment ago is sent without the key of the process: a client that may not use
+// that one gets a decision.
+func TestProcessIsNotSent(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "sent")
+	ask := func() error {
+		return s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{{Key: "a", Limit: lent, Cost: 1, Handling: &stint.Handling{Loan: new(stint.Loan)}}}})
+	}
+	for range 3 { // the first one learns the epoch, the second one that the key has a value
+		testkit.Must(t, ask())
+	}
+	server.Do("ACL", "SETUSER", "default", "resetkeys", "~sent:token_bucket:*")
+	if err := ask(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A key whose state counts by another calendar than its limit counts as used up after a loss, too.
 func TestLossUnderOtherCalendar(t *testing.T) {
 	server := testkit.StartRedis(t)
