@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -415,6 +416,33 @@ func TestFileFaults(t *testing.T) {
 			t.Errorf("the file of a later version was changed, %v", err)
 		}
 	})
+}
+
+// A file of the first version, which had fewer kinds of records, keeps what it has and takes records of each kind
+// that was added later.
+func TestEarlierFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records.db")
+	f := open(t, path)
+	put(t, f, Subject{Name: "user=42", Kind: "user", Plan: "gold"})
+	testkit.Must(t, f.Close())
+	db, err := bolt.Open(path, 0o600, nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx *bolt.Tx) error {
+		for _, kind := range kinds {
+			if !slices.Contains([]Kind{Subjects, Overrides, Bans, APIKeys, Rules}, kind) {
+				if err := tx.DeleteBucket(bucketOf(kind)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+	testkit.Must(t, db.Close())
+	f = open(t, path)
+	put(t, f, grantOf("order-7", 7))
+	if got := lookup(t, f, "user", "42"); len(got.Grants) != 1 || got.Subject.Plan != "gold" {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestClosedFile(t *testing.T) {

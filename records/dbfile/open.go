@@ -152,8 +152,9 @@ func prepare(db *bolt.DB, path string, buckets [][]byte) error {
 	return nil
 }
 
-// later are the buckets that an earlier version did not have. A file without them is completed.
-var later = []string{"kind plan"}
+// later are the buckets that an earlier version did not have, one for each kind of records that was added since. A
+// file without them is completed.
+var later = []string{"kind plan", "kind grant"}
 
 // complete makes the buckets that the file lacks since an earlier version wrote it, and checks the others.
 func complete(tx *bolt.Tx, buckets [][]byte) error {
