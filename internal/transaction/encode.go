@@ -3,6 +3,7 @@ package transaction
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"stint"
 	"stint/internal/limits"
@@ -10,7 +11,8 @@ import (
 
 // The bytes of a usage or an event are its texts, each after its length, and its numbers, all as
 // uvarints. A usage has the number of its periods, and of each start, end, used, and the thresholds in
-// two numbers. If withPlans was added to the number, the plan of each follows, else it is that of the names.
+// two numbers. If withPlans was added to the number, the plan of each follows, else it is that of the names: so an
+// earlier version, which knows no plans of periods, reads histories of one plan.
 // A book has the numbers of its carry, the number of its grants, and of each ID, used and until.
 
 // withPlans is more than any number of periods.
@@ -22,16 +24,19 @@ var ErrEncoding = errors.New("no usage, event or book of a store")
 // AppendBinary appends the bytes of the usage. The error is always nil.
 func (u *Usage) AppendBinary(b []byte) ([]byte, error) {
 	b = appendTexts(b, u.texts()...)
-	if n := uint64(len(u.History)); n > 0 {
-		b = appendNumbers(b, withPlans+n)
-	} else {
-		b = appendNumbers(b, n)
+	plans := slices.ContainsFunc(u.History, func(p Period) bool { return p.Plan != u.Plan })
+	n := uint64(len(u.History))
+	if plans {
+		n += withPlans
 	}
+	b = appendNumbers(b, n)
 	for _, p := range u.History {
 		b = appendNumbers(b, uint64(p.Start), uint64(p.End), p.Used, p.Fired[0], p.Fired[1])
 	}
-	for i := range u.History {
-		b = appendText(b, u.History[i].Plan)
+	if plans {
+		for i := range u.History {
+			b = appendText(b, u.History[i].Plan)
+		}
 	}
 	return b, nil
 }

@@ -157,9 +157,13 @@ func TestEncoding(t *testing.T) {
 func TestEncodingWithoutPlans(t *testing.T) {
 	names := appendTexts(nil, new("api"), new("r"), new("l"), new("user=1"), new("pro"))
 	var u Usage
-	err := u.UnmarshalBinary(appendNumbers(names, 2, 1, 5, 7, 0, 0, 5, 9, 8, 0, 0))
+	earlier := appendNumbers(names, 2, 1, 5, 7, 0, 0, 5, 9, 8, 0, 0)
+	err := u.UnmarshalBinary(earlier)
 	if want := (History{{Start: 1, End: 5, Used: 7, Plan: "pro"}, {Start: 5, End: 9, Used: 8, Plan: "pro"}}); err != nil || !reflect.DeepEqual(u.History, want) {
 		t.Errorf("%+v, %v", u, err)
+	}
+	if text, _ := u.AppendBinary(nil); string(text) != string(earlier) {
+		t.Errorf("an earlier version cannot read a history of one plan: %q, want %q", text, earlier)
 	}
 }
 
