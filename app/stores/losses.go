@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"stint"
-	"stint/internal/limits"
 	"stint/internal/transaction"
 	"stint/rule"
 	"stint/telemetry"
@@ -63,7 +62,7 @@ func (st *Stores) Losses() (all []Loss) {
 // ofRules returns the rules that a loss concerns.
 func (l *losses) ofRules(place string, loss *transaction.Loss) (all []Loss) {
 	for _, r := range l.rules {
-		name, ends := transaction.RuleName(r.Domain, r.Name), transaction.LossEnds(limits.Stored(r.Terms), loss.At)
+		name, ends := transaction.RuleName(r.Domain, r.Name), transaction.LossEnds(r.Stored, loss.At)
 		if !loss.Accepted(name) && ends.Time().After(time.Now()) {
 			all = append(all, Loss{name, place, loss.At.Time().UTC(), ends.Time().UTC(), r})
 		}
