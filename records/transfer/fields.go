@@ -476,6 +476,9 @@ func (f *Fields) JSON() []byte {
 	return []byte(out.String())
 }
 
+// SubjectPrefix returns what the names of all overrides, and of all grants, of a subject begin with.
+func SubjectPrefix(subject string) string { return subject + "\n" }
+
 // CutOverride returns the target and the rule of the name of an override, or the subject and the ID of that
 // of a grant.
 func CutOverride(name string) (target, rule string) {

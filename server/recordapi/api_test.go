@@ -260,6 +260,23 @@ func TestPages(t *testing.T) {
 		t.Errorf("%d records", len(seen))
 	}
 	expect(t, "filter", call(api, "GET", "/v1/overrides?subject=user%3D0007&rule=r1", ""), 200, `{"records":[{"subject":"user=0007","rule":"r1","unlimited":true,"revision":1,"changed":"T"}],"next":null,"revision":1}`)
+	for path, want := range map[string]string{"subject=user%3D1249&limit=1": "user=1249 r0 more", "subject=user%3D1249&after=user%3D1249%0Ar0": "user=1249 r1", "subject=user%3D124": "", "subject=user%3D0007&after=user%3D0008": ""} {
+		var page pageAnswer
+		testkit.Must(t, json.Unmarshal(call(api, "GET", "/v1/overrides?"+path, "").Body.Bytes(), &page))
+		got := ""
+		for _, s := range page.Records {
+			got += s.Subject + " " + s.Rule
+		}
+		if page.Next != nil {
+			got += " more"
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if n := testing.AllocsPerRun(5, func() { call(api, "GET", "/v1/overrides?subject=user%3D1249", "") }); n > 500 {
+		t.Errorf("the list of the last subject makes %v allocations: it reads those of others", n)
+	}
 }
 
 // callers returns the API behind a guard, and a function that calls it with a role.

@@ -89,7 +89,12 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, c collection) {
 	answer := pageAnswer{Records: []shown{}}
 	var err error
 	if answer.Revision, err = a.file.Revision(); err == nil {
-		err = a.page(&answer, c.kind, query.Get("after"), limit, fits)
+		of := span{kind: c.kind, after: query.Get("after")}
+		if query.Has("subject") && (c.kind == records.Overrides || c.kind == records.Grants) {
+			of.prefix = transfer.SubjectPrefix(query.Get("subject"))
+			of.after = max(of.after, of.prefix)
+		}
+		err = a.page(&answer, of, limit, fits)
 	}
 	if err != nil {
 		a.failed(w, r, err, false)
@@ -101,15 +106,24 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, c collection) {
 	jsonbody.WriteJSON(w, http.StatusOK, answer)
 }
 
+// span is the records of a kind that follow a name, and whose names have a prefix.
+type span struct {
+	kind          records.Kind
+	prefix, after string
+}
+
 // page fills a page with the records that fit.
-func (a *api) page(answer *pageAnswer, kind records.Kind, last string, limit int, fits func(*shown) bool) error {
-	now := time.Now()
+func (a *api) page(answer *pageAnswer, of span, limit int, fits func(*shown) bool) error {
+	now, last := time.Now(), of.after
 	for range maxScan / step {
-		entries, err := a.file.Page(kind, last, step)
+		entries, err := a.file.Page(of.kind, last, step)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
+			if !strings.HasPrefix(e.Record.ID().Name, of.prefix) {
+				return nil
+			}
 			s := show(e, now)
 			if fits(&s) {
 				if len(answer.Records) == limit {
