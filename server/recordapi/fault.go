@@ -36,7 +36,7 @@ func FaultOf(err error) *jsonbody.Fault {
 // faultOf returns the fault for an error. conditional is whether the request names a revision.
 func faultOf(err error, conditional bool) *jsonbody.Fault {
 	if part, ok := errors.AsType[*transfer.PartError](err); ok {
-		f := faultOf(part.Err, false)
+		f := importFault(part.Err, false)
 		f.Problem = fmt.Sprintf("%d of %d records were imported, then: %s", part.Applied, part.Of, f.Where())
 		f.Field, f.Context = "", partContext{part.Applied, part.Of}
 		f.Hint += "; then send the same import again, which continues where this one ended"
@@ -81,6 +81,16 @@ func faultOf(err error, conditional bool) *jsonbody.Fault {
 	return f
 }
 
+// importFault is faultOf for an import: a fault of a record that only the change of records finds names the record,
+// as the body has many.
+func importFault(err error, conditional bool) *jsonbody.Fault {
+	f := faultOf(err, conditional)
+	if wrong, ok := errors.AsType[*records.Error](err); ok && f.Field != "" {
+		f.Field, f.Problem = "", wrong.Error()
+	}
+	return f
+}
+
 // otherFault returns the fault for an error that is not about the records.
 func otherFault(err error) *jsonbody.Fault {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -94,7 +104,11 @@ func otherFault(err error) *jsonbody.Fault {
 
 // failed answers a request with an error.
 func (a *api) failed(w http.ResponseWriter, r *http.Request, err error, conditional bool) {
-	f := faultOf(err, conditional)
+	a.refuse(w, r, faultOf(err, conditional))
+}
+
+// refuse answers a request with a fault.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, f *jsonbody.Fault) {
 	if f.Status >= http.StatusInternalServerError {
 		a.log.Error("records request failed", "method", r.Method, "path", r.URL.Path, "error", f.Problem, "hint", f.Hint)
 	}

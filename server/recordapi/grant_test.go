@@ -98,3 +98,17 @@ func TestImportGrants(t *testing.T) {
 	expect(t, "export", call(api, "GET", "/v1/records/export?kind=grant&format=csv", ""), 200,
 		"record,subject,until,why,id,limit,units,priority,from\ngrant,user=42,2096-12-31T00:00:00Z,'=1,order-7,api,1000,5,\nend,1,,,,,,,")
 }
+
+// A fault that an import has only together names the record, one by itself names the line.
+func TestImportTooManyGrants(t *testing.T) {
+	api, _, _ := open(t)
+	const limits = `,"limit":"api","units":1,"until":"2096-12-31T00:00:00Z"}` + "\n"
+	var body strings.Builder
+	for i := range 17 {
+		fmt.Fprintf(&body, `{"record":"grant","subject":"user=42","id":"g%d"`+limits, i)
+	}
+	body.WriteString(`{"record":"end","count":17}` + "\n")
+	expect(t, "too many", call(api, "POST", "/v1/records/import", body.String(), "Content-Type: application/jsonl"), 400,
+		`{"error":{"code":"bad_request","message":"grant user=42 g16: id: the subject has 16 grants already; ...`)
+	expect(t, "nothing is imported", call(api, "GET", "/v1/grants", ""), 200, `{"records":[],"next":null,"revision":0}`)
+}

@@ -50,7 +50,7 @@ func (a *api) load(w http.ResponseWriter, r *http.Request) {
 	}
 	diff, outcome, err := transfer.Import(r.Context(), a.file, spool, o, time.Now())
 	if err != nil {
-		a.failed(w, r, err, conditional(r))
+		a.refuse(w, r, importFault(err, conditional(r)))
 		return
 	}
 	if !o.DryRun {
