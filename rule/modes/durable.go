@@ -9,10 +9,10 @@ import (
 )
 
 // Durable returns for each durable rule what a store may lose of it, and what passes after that.
-func Durable(table *rule.Table) (all []audit.Finding) {
-	for _, r := range table.Durable() {
-		if r.Limit.Algorithm() == stint.Unlimited {
-			continue
+func Durable(table *rule.Table) []audit.Finding {
+	return findings(table, "durable", func(r *rule.Rule, f *audit.Finding) {
+		if !r.Terms.Durable {
+			return
 		}
 		spec, most := r.Stored.Spec(), r.Stored.Capacity()
 		rate := fmt.Sprintf("%d per %s", spec.Requests, period(&spec))
@@ -20,14 +20,10 @@ func Durable(table *rule.Table) (all []audit.Finding) {
 		if spec.Algorithm != stint.FixedWindow || spec.FromFirst {
 			ends = "until a key that was used up then is whole again"
 		}
-		all = append(all, audit.Finding{
-			ID: "durable", File: r.File, Line: r.Line, Rule: r.Name,
-			Text: fmt.Sprintf("durable: with --store memory and --state a crash loses no answered take. With Redis and appendfsync always a crash loses none; with everysec a crash of the machine loses the takes of a second, or of two while the disk is slow; a failover loses those that the replica did not have: at most %d of each key, at %s. "+
-				"A node that had an answer about a lost take notices the loss within a second; then %s %s or stint accept-loss; after that what was lost may pass once more", most, rate, lostByPolicy(r), ends),
-			Hint: "write on_store_failure: deny if nothing may pass then, and set appendfsync always, min-replicas-to-write 1 and min-replicas-max-lag 1 on the server to lose less",
-		})
-	}
-	return all
+		f.Text = fmt.Sprintf("durable: with --store memory and --state a crash loses no answered take. With Redis and appendfsync always a crash loses none; with everysec a crash of the machine loses the takes of a second, or of two while the disk is slow; a failover loses those that the replica did not have: at most %d of each key, at %s. "+
+			"A node that had an answer about a lost take notices the loss within a second; then %s %s or stint accept-loss; after that what was lost may pass once more", most, rate, lostByPolicy(r), ends)
+		f.Hint = "write on_store_failure: deny if nothing may pass then, and set appendfsync always, min-replicas-to-write 1 and min-replicas-max-lag 1 on the server to lose less"
+	})
 }
 
 // lostByPolicy returns how much passes after counts were lost.

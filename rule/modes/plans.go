@@ -22,8 +22,8 @@ func each(table *rule.Table, c rule.Coordination, id string, say func(r *rule.Ru
 func findings(table *rule.Table, id string, say func(r *rule.Rule, f *audit.Finding)) (all []audit.Finding) {
 	for _, r := range table.Rules() {
 		var found []audit.Finding
-		same := true
-		for _, of := range variants(r) {
+		same, variants := true, variants(r)
+		for _, of := range variants {
 			f := audit.Finding{ID: id, File: r.File, Line: r.Line, Rule: r.Name}
 			if of.Limit.Algorithm() != stint.Unlimited {
 				say(of, &f)
@@ -31,7 +31,7 @@ func findings(table *rule.Table, id string, say func(r *rule.Rule, f *audit.Find
 			same = same && (len(found) == 0 || f.Text == found[0].Text)
 			found = append(found, f)
 		}
-		for i, of := range variants(r) {
+		for i, of := range variants {
 			if !same && found[i].Text != "" {
 				found[i].Text = "plan " + of.OfPlan + ": " + found[i].Text
 			}

@@ -65,3 +65,33 @@ descriptors:
 		t.Errorf("%d findings, want %d", len(got), len(want))
 	}
 }
+
+// What the store may lose of a durable limit of a plan is said once for each rule, although its month can begin on any day.
+func TestDurablePlans(t *testing.T) {
+	table, err := rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte(`
+domain: api
+plans:
+  free: {calls: {requests: 5, unit: month, time_zone: Europe/Berlin, anchor: subscription, durable: true}, all: {requests: 7, per: 1h}}
+  pro: {calls: {requests: 50, unit: month, time_zone: Europe/Berlin, anchor: subscription, durable: true}, all: {requests: 70, per: 1h, durable: true}}
+default_plan: free
+descriptors:
+  - {key: user, rate_limit: {plan: calls}}
+  - {key: some, rate_limit: {plan: all}}
+  - {key: none, rate_limit: {requests: 1, per: 1h}}
+`)})
+	testkit.Must(t, err)
+	want := [][2]string{
+		{"api/user plan free: durable", "at most 5 of each key, at 5 per month"},
+		{"api/user plan pro: durable", "at most 50 of each key, at 50 per month"},
+		{"api/some plan pro: durable", "at most 70 of each key, at 70 per 1h"},
+	}
+	got := Durable(table)
+	for i, f := range got {
+		if line := f.Rule + " " + f.Text; i >= len(want) || !strings.HasPrefix(line, want[i][0]) || !strings.Contains(line, want[i][1]) {
+			t.Errorf("finding %d: %s", i, line)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d findings, want %d", len(got), len(want))
+	}
+}
