@@ -165,18 +165,19 @@ func (j *Journal) Size() int64 {
 // error they may be there or not.
 func (j *Journal) Sync(ctx context.Context) error {
 	j.mu.Lock()
-	b := j.current
-	if len(j.next.bytes) > 0 {
+	b, err, waits := j.current, j.err, len(j.next.bytes) > 0
+	if waits {
 		b = j.next
 	}
-	err := j.err
 	j.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	select {
-	case j.kick <- struct{}{}:
-	default: // the writer is told already
+	if waits { // else there is nothing to write, or it is being written
+		select {
+		case j.kick <- struct{}{}:
+		default: // the writer is told already
+		}
 	}
 	select {
 	case <-b.done:
