@@ -172,41 +172,33 @@ func (e *eraser) erase(by Actor) error {
 
 // recordsOf calls do for each record of a subject or network, and returns the results.
 func recordsOf[T any](f *File, tx *bolt.Tx, name string, do func(id ID, value []byte) (T, error)) (results []T, err error) {
-	add := func(id ID, value []byte) bool {
-		var result T
-		result, err = do(id, value)
+	add := func(kind Kind, id, value []byte) error {
+		result, err := do(ID{kind, string(id)}, value)
 		results = append(results, result)
-		return err == nil
+		return err
 	}
 	for _, kind := range []Kind{Subjects, Bans} {
-		if value := tx.Bucket(bucketOf(kind)).Get([]byte(name)); value != nil && !add(ID{kind, name}, value) {
-			return results, err
+		if value := tx.Bucket(bucketOf(kind)).Get([]byte(name)); value != nil && err == nil {
+			err = add(kind, []byte(name), value)
 		}
 	}
 	for _, kind := range []Kind{Overrides, Grants} {
-		_ = eachOf(tx, kind, name, func(id, value []byte) error {
-			add(ID{kind, string(id)}, value)
-			return err
-		})
-		if err != nil {
-			return results, err
+		if err == nil {
+			err = eachOf(tx, kind, name, func(id, value []byte) error { return add(kind, id, value) })
 		}
 	}
-	written, err := json.Marshal(name)
 	if err != nil {
 		return results, err
 	}
+	written, err := json.Marshal(name)
 	c := tx.Bucket(bucketOf(APIKeys)).Cursor()
-	for id, value := c.First(); id != nil; id, value = c.Next() {
+	for id, value := c.First(); id != nil && err == nil; id, value = c.Next() {
 		if !bytes.Contains(value, written) {
 			continue
 		}
-		k, err := decode[stored[APIKey]](f, id, value)
-		if err != nil {
-			return results, err
-		}
-		if k.Record.Subject == name && !add(ID{APIKeys, string(id)}, value) {
-			return results, err
+		var k stored[APIKey]
+		if k, err = decode[stored[APIKey]](f, id, value); err == nil && k.Record.Subject == name {
+			err = add(APIKeys, id, value)
 		}
 	}
 	return results, err

@@ -331,3 +331,25 @@ func TestExport(t *testing.T) {
 		t.Errorf("%v, %v", records, err)
 	}
 }
+
+// An error about any record of a subject is returned, whatever its kind.
+func TestRecordsOfError(t *testing.T) {
+	f := openNew(t)
+	g := grantOf("a", 1)
+	put(t, f, Subject{Name: g.Subject, Kind: User}, Ban{Subject: g.Subject}, Override{Target: g.Subject, Rule: "api", Burst: 1}, g, keyOf("key", g.Subject))
+	wrong := errors.New("wrong")
+	for n, kind := range []Kind{Subjects, Bans, Overrides, Grants, APIKeys} {
+		testkit.Must(t, f.view(func(tx *bolt.Tx) error {
+			read, err := recordsOf(f, tx, g.Subject, func(id ID, _ []byte) (Kind, error) {
+				if id.Kind == kind {
+					return kind, wrong
+				}
+				return id.Kind, nil
+			})
+			if !errors.Is(err, wrong) || len(read) != n+1 {
+				t.Errorf("%s: %v, error %v", kind, read, err)
+			}
+			return nil
+		}))
+	}
+}
