@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -64,5 +65,5 @@ func BalancesOf(t *stint.Take, book *transaction.Book, now stint.Instant) Balanc
 
 // HasBalances reports whether a take brings grants or a rollover.
 func HasBalances(t *stint.Take) bool {
-	return t != nil && t.Metered() && (len(t.Handling.Meter.Grants) > 0 || t.Handling.Meter.Rollover > 0)
+	return t != nil && t.Metered() && limits.HasGrants(t.Handling.Meter, nil)
 }
