@@ -122,46 +122,51 @@ func (c *Carry) expiry(l *stint.Limit) stint.Instant {
 	return min(c.End+(MaxIdle+1)*LongestWindow(l, c.Start, c.End), stint.MaxInstant)
 }
 
-// used returns how many units of a grant are used.
-func (b *Book) used(id string) int64 {
+// of returns the use of a grant; nil if nothing is used.
+func (b *Book) of(id string) *GrantUse {
 	for i := range b.Grants {
 		if b.Grants[i].ID == id {
-			return b.Grants[i].Used
+			return &b.Grants[i]
 		}
+	}
+	return nil
+}
+
+// used returns how many units of a grant are used.
+func (b *Book) used(id string) int64 {
+	if u := b.of(id); u != nil {
+		return u.Used
 	}
 	return 0
 }
 
 // charge adds units to what is used of a grant.
 func (b *Book) charge(g *Grant, units int64) {
-	i := slices.IndexFunc(b.Grants, func(u GrantUse) bool { return u.ID == g.ID })
-	if i < 0 {
-		i = len(b.Grants)
-		b.Grants = append(b.Grants, GrantUse{ID: g.ID})
+	if u := b.of(g.ID); u != nil {
+		u.Used, u.Until = u.Used+units, g.Until
+		return
 	}
-	b.Grants[i].Used, b.Grants[i].Until = b.Grants[i].Used+units, g.Until
+	b.Grants = append(b.Grants, GrantUse{g.ID, units, g.Until})
 }
 
 // extend takes over later ends of grants, also of those that are used up and so are charged no more.
 func (b *Book) extend(grants []Grant) {
-	for i := range b.Grants {
-		for n := range grants {
-			if u := &b.Grants[i]; u.ID == grants[n].ID {
-				u.Until = max(u.Until, grants[n].Until)
-			}
+	for i := range grants {
+		if u := b.of(grants[i].ID); u != nil {
+			u.Until = max(u.Until, grants[i].Until)
 		}
 	}
 }
 
 // giveBack gives units back to a grant that has not ended at now. It returns how many.
 func (b *Book) giveBack(id string, units int64, now stint.Instant) int64 {
-	i := slices.IndexFunc(b.Grants, func(u GrantUse) bool { return u.ID == id })
-	if i < 0 || b.Grants[i].Until <= now {
+	u := b.of(id)
+	if u == nil || u.Until <= now {
 		return 0
 	}
-	units = min(units, b.Grants[i].Used)
-	if b.Grants[i].Used -= units; b.Grants[i].Used == 0 {
-		b.Grants = slices.Delete(b.Grants, i, i+1)
+	units = min(units, u.Used)
+	if u.Used -= units; u.Used == 0 {
+		b.Grants = slices.DeleteFunc(b.Grants, func(o GrantUse) bool { return o.ID == id })
 	}
 	return units
 }

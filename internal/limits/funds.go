@@ -32,7 +32,7 @@ func (f *Funds) left(g *Grant, at stint.Instant) int64 {
 	if !valid(g, at) {
 		return 0
 	}
-	return max(0, g.Units-f.book.used(g.ID))
+	return f.book.OfGrant(g).Left()
 }
 
 // split is how the units of a take are divided: to the carry, to the grants by their index, and to the
