@@ -207,7 +207,7 @@ func (f *Funds) refund(cost uint64, undo *stint.Decision) (d stint.Decision, c U
 	}
 	f.recount()
 	d = f.Record.Test(f.limit, f.now, 0)
-	if _, end := f.window(); undo != nil && undo.At.Add(undo.ResetAfter) != end {
+	if _, end := f.limit.ForStores().Window(f.seen(f.limit, f.now), f.now); undo != nil && undo.At.Add(undo.ResetAfter) != end {
 		c.GivenBack = 0
 	}
 	f.add(&d)
@@ -234,23 +234,13 @@ func (f *Funds) newest(cost uint64) (back []Source) {
 	return append(back, Source{Kind: SpentCarry, End: f.carry.End, Units: int64(min(cost, uint64(f.carry.Used)))})
 }
 
-// window returns the window of the limit itself that counts now.
-func (f *Funds) window() (start, end stint.Instant) {
-	st := &f.State
-	if !f.under(f.limit) {
-		view := f.view(f.limit, f.now)
-		st = &view
-	}
-	return f.limit.ForStores().Window(st, f.now)
-}
-
 // recount writes the carry after something was given back or reset, if its period still runs.
 func (f *Funds) recount() {
 	c := &f.book.Carry
 	if f.now >= c.End {
 		return
 	}
-	c.Own = f.Charged(f.limit, 1, f.now).Used
+	c.Own = f.limit.ForStores().Used(f.seen(f.limit, f.now), f.now)
 	f.carry = c.at(f.limit, f.meter.Rollover, f.now)
 }
 

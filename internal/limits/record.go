@@ -194,6 +194,15 @@ func (r *Record) keep(l *stint.Limit, st stint.State) {
 	}
 }
 
+// seen returns the state as l sees it, which the caller does not change.
+func (r *Record) seen(l *stint.Limit, now stint.Instant) *stint.State {
+	if r.under(l) {
+		return &r.State
+	}
+	view := r.view(l, now)
+	return &view
+}
+
 // view returns the state carried over to l. The record stays unchanged.
 func (r *Record) view(l *stint.Limit, now stint.Instant) (view stint.State) {
 	r.State.CopyTo(&view)

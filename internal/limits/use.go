@@ -49,11 +49,7 @@ func (r *Record) Charged(l *stint.Limit, cost uint64, now stint.Instant) (c UseC
 	if cost == 0 {
 		return c
 	}
-	st := &r.State
-	if !r.under(l) { // a debt at its cap leaves the state under its old numbers
-		view := r.view(l, now)
-		st = &view
-	}
+	st := r.seen(l, now) // a debt at its cap leaves the state under its old numbers
 	c.Charged, c.Used = cost, l.ForStores().Used(st, now)
 	c.Start, c.End = l.ForStores().Window(st, now)
 	return c
