@@ -13,7 +13,7 @@ func DecisionTime(now, lastDrop stint.Instant) stint.Instant {
 }
 
 // CorrectTime changes a decision that was made for the later time at, because earlier states were
-// dropped , into one for now. A reservation keeps the later time.
+// dropped, into one for now. A reservation keeps the later time.
 func CorrectTime(now, at stint.Instant, limit *stint.Limit, d *stint.Decision) {
 	by := at.Sub(now)
 	if by <= 0 {

@@ -155,8 +155,8 @@ type Usage struct {
 	Names
 	History History
 
-	// Book is what the key used of grants and of its rollover; nil: it used none. Only the history of one key
-	// has it, not each of all.
+	// Book is what the key used of grants and of its rollover; nil: it used none. It has bytes of its own, see
+	// AppendBook. Only the history of one key has it, not each of all.
 	Book *Book
 }
 
@@ -208,13 +208,6 @@ func (u *Usage) Charge(c UseChange, keep int, of int64, notify []uint8, room int
 
 // Clone returns a copy that shares no memory with the take.
 func (u *Usage) Clone() Usage { return Usage{u.Names.Clone(), slices.Clone(u.History), u.Book.Clone()} }
-
-// With returns a copy with a copy of a book.
-func (u *Usage) With(b *Book) Usage {
-	own := u.Clone()
-	own.Book = b.Clone()
-	return own
-}
 
 // Metering returns what the terms of a take keep of its history.
 func Metering(t *stint.Take) (keep int, notify []uint8) {

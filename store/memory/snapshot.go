@@ -28,7 +28,7 @@ import (
 //	word    a limit's number (uvarint), fingerprint (8 bytes), state as StoreLimit.Pack writes it (uvarint)
 //	state   a limit's number (uvarint), fingerprint (8 bytes), length (uvarint), state as State.AppendBinary writes it
 //	usage   fingerprint (8 bytes), expiry (uvarint), length (uvarint), history as transaction.Usage.AppendBinary writes it
-//	book    fingerprint (8 bytes) of the usage before it, length (uvarint), book as transaction.Book.AppendBinary writes it
+//	book    fingerprint (8 bytes) of the usage before it, length (uvarint), book as transaction.AppendBook writes it
 //	event   length (uvarint), event as transaction.Event.AppendBinary writes it
 //	journal the number of a file of the journal (uvarint), see SetJournalFrom
 //	end     the number of states, and the store's lastDrop (uvarints); the last record

@@ -14,7 +14,6 @@ import (
 // new one does not fit, the one of its shard that would expire first.
 type meter struct {
 	transaction.Usage
-	book   *transaction.Book // of grants and a rollover; nil: there never was a take with any
 	expiry stint.Instant
 	base   string // of the IDs of its events; "" until there is one
 	bytes  int64  // bytes that Store.bytes counts for it
@@ -27,7 +26,7 @@ const meterBytes = int64(unsafe.Sizeof(meter{})) + 24
 func (sh *shard) bookLocked(fp uint64, t *stint.Take) *transaction.Book {
 	var known *transaction.Book
 	if m := sh.meters[fp]; m != nil {
-		known = m.book
+		known = m.Book
 	}
 	return known.For(t)
 }
@@ -58,12 +57,12 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, book *transacti
 	of := t.Handling.Meter.Of
 	fired := m.Charge(c, keep, of, notify, s.outbox.Room())
 	if book != nil {
-		m.book = book
+		m.Book = book
 		s.booked.Store(true)
-	} else if m.book != nil {
-		m.book.Carry.Forget(c.Start)
+	} else if m.Book != nil {
+		m.Book.Carry.Forget(c.Start)
 	}
-	m.expiry = max(m.History.Expiry(t.Limit, keep), m.book.Expiry(t.Limit))
+	m.expiry = max(m.History.Expiry(t.Limit, keep), m.Book.Expiry(t.Limit))
 	for _, percent := range fired {
 		if m.base == "" {
 			m.base = m.EventBase(s.name)
@@ -80,7 +79,7 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, book *transacti
 
 // countMeterLocked counts the bytes of a history, and makes room for it.
 func (s *Store) countMeterLocked(sh *shard, fp uint64, m *meter, now stint.Instant) {
-	grown := meterBytes + int64(m.Size()+m.book.Size()) - m.bytes
+	grown := meterBytes + int64(m.Size()+m.Book.Size()) - m.bytes
 	m.bytes += grown
 	if s.bytes.Add(grown) <= s.budget || grown <= 0 {
 		return
@@ -120,7 +119,7 @@ func (s *Store) Usage(_ context.Context, t *stint.Take) (transaction.Usage, erro
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if m := sh.meters[fp]; m != nil {
-		return m.With(m.book), nil
+		return m.Clone(), nil
 	}
 	names := transaction.UsageOf(t)
 	return names.Clone(), nil
@@ -144,7 +143,9 @@ func (sh *shard) usages() (all []transaction.Usage) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for _, m := range sh.meters {
-		all = append(all, m.Clone())
+		u := m.Usage
+		u.Book = nil // see transaction.Usage
+		all = append(all, u.Clone())
 	}
 	return all
 }
@@ -170,8 +171,8 @@ func (s *Store) dropMeterLocked(sh *shard, fp uint64) {
 func (c *shardCopy) metersLocked(sh *shard) {
 	c.meters = c.meters[:0]
 	for fp, m := range sh.meters {
-		one := meterCopy{fp, meter{Usage: m.Usage, book: m.book.Clone(), expiry: m.expiry}}
-		one.History = slices.Clone(m.History)
+		one := meterCopy{fp, meter{Usage: m.Usage, expiry: m.expiry}}
+		one.History, one.Book = slices.Clone(m.History), m.Book.Clone()
 		c.meters = append(c.meters, one)
 	}
 }
@@ -197,9 +198,9 @@ func (e *encoder) history(m *meterCopy) {
 	e.block = binary.AppendUvarint(e.block, uint64(m.expiry))
 	e.long, _ = m.AppendBinary(e.long[:0]) // the error is always nil
 	e.text(e.long)
-	if e.booked && m.book != nil {
+	if e.booked && m.Book != nil {
 		e.block = binary.LittleEndian.AppendUint64(append(e.block, recordBook), m.fp)
-		e.long = transaction.AppendBook(e.long[:0], m.book)
+		e.long = transaction.AppendBook(e.long[:0], m.Book)
 		e.text(e.long)
 	}
 }
@@ -252,7 +253,7 @@ func (d *decoder) book() error {
 		return damaged("a book that is cut")
 	}
 	if m := d.store.shard(fp).meters[fp]; m != nil {
-		m.book = b
+		m.Book = b
 		d.store.booked.Store(true)
 		d.store.countMeterLocked(d.store.shard(fp), fp, m, d.now)
 	}

@@ -65,7 +65,9 @@ func (m *Store) Usage(_ context.Context, t *stint.Take) (transaction.Usage, erro
 	defer m.mu.Unlock()
 	b := bucket{t.Key, t.Limit.Algorithm()}
 	if u := m.usages[b]; u != nil {
-		return u.With(m.books[b]), nil
+		c := u.Clone()
+		c.Book = m.books[b].Clone()
+		return c, nil
 	}
 	return transaction.UsageOf(t), nil
 }
