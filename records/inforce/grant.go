@@ -21,10 +21,6 @@ type Granted struct {
 // EachGrant calls yield for the grants of a subject, or of all for "", that have not ended at a time, until it
 // returns false.
 func (r *Records) EachGrant(subject string, now time.Time, yield func(Granted) bool) error {
-	of := func(subject string) (*records.Known, error) {
-		key, value, _ := strings.Cut(subject, "=")
-		return r.file.Lookup(key, value)
-	}
 	one := func(k *records.Known, g *records.Grant) bool {
 		granted := Granted{Subject: g.Subject, Limit: g.Limit, Grant: grantOf(g)}
 		if k.Subject != nil {
@@ -33,17 +29,23 @@ func (r *Records) EachGrant(subject string, now time.Time, yield func(Granted) b
 		return !g.Lasts(now) || yield(granted)
 	}
 	if subject != "" {
-		k, err := of(subject)
-		for i := 0; err == nil && i < len(k.Grants) && one(k, (*records.Grant)(&k.Grants[i])); i++ {
+		k, err := r.lookup(subject)
+		if err != nil {
+			return err
 		}
-		return err
+		for i := range k.Grants {
+			if !one(k, (*records.Grant)(&k.Grants[i])) {
+				break
+			}
+		}
+		return nil
 	}
 	for e, err := range r.file.All(records.Grants) {
-		g, _ := e.Record.(records.Grant)
-		var k *records.Known
-		if err == nil {
-			k, err = of(g.Subject)
+		if err != nil {
+			return err
 		}
+		g, _ := e.Record.(records.Grant)
+		k, err := r.lookup(g.Subject)
 		if err != nil || !one(k, &g) {
 			return err
 		}

@@ -103,9 +103,14 @@ func (r *Records) Plan(subject string) string {
 	return plan
 }
 
-func (r *Records) planAt(subject string, now time.Time) (string, error) {
+// lookup returns what is known of a subject such as user=42.
+func (r *Records) lookup(subject string) (*records.Known, error) {
 	key, value, _ := strings.Cut(subject, "=")
-	k, err := r.file.Lookup(key, value)
+	return r.file.Lookup(key, value)
+}
+
+func (r *Records) planAt(subject string, now time.Time) (string, error) {
+	k, err := r.lookup(subject)
 	if err != nil || k.Subject == nil {
 		return "", err
 	}
