@@ -85,9 +85,6 @@ func checkGrantName(name string) Fault {
 // Lasts reports whether the grant has not ended at a time. It may not have begun.
 func (g *Grant) Lasts(now time.Time) bool { return now.Before(g.Until) }
 
-// InForce reports whether the grant may be used at a time.
-func (g *Grant) InForce(now time.Time) bool { return g.Lasts(now) && !now.Before(g.From) }
-
 // CompareGrants orders the grants of a subject as they are used: by priority, then by their end, their
 // begin and their ID.
 func CompareGrants(a, b *Grant) int {

@@ -47,13 +47,13 @@ func TestCheckGrant(t *testing.T) {
 	}
 }
 
-// A grant is in force from its begin to its end, to the second.
-func TestGrantInForce(t *testing.T) {
+// A grant lasts until its end, to the second, also before its begin.
+func TestGrantLasts(t *testing.T) {
 	g := Grant{From: friday, Until: friday.Add(time.Hour)}
-	for at, want := range map[time.Time][2]bool{
-		friday.Add(-1): {true, false}, friday: {true, true}, g.Until.Add(-1): {true, true}, g.Until: {false, false},
+	for at, want := range map[time.Time]bool{
+		friday.Add(-1): true, friday: true, g.Until.Add(-1): true, g.Until: false,
 	} {
-		if got := [2]bool{g.Lasts(at), g.InForce(at)}; got != want {
+		if got := g.Lasts(at); got != want {
 			t.Errorf("at %v: %v, want %v", at, got, want)
 		}
 	}
