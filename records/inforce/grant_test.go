@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/testkit"
 	"stint/internal/testkit/samples"
 	"stint/limiter"
 	"stint/records"
+	"stint/records/index"
 	"stint/records/inforce"
 	"stint/rule/rulefile"
 	"stint/store/memory"
@@ -116,5 +118,12 @@ descriptors:
 		if !strings.Contains(warning, tt.warning) || tt.warning == "" && warning != "" || !strings.Contains(problem, tt.err) || tt.err == "" && problem != "" {
 			t.Errorf("%s %s %s: warning %q, error %q", tt.subject, tt.limit, tt.plan, warning, problem)
 		}
+	}
+}
+
+// Records refuse the priority that limits give to a plan's own units, and set the one that limits expect.
+func TestPriorities(t *testing.T) {
+	if got, want := [2]uint8{index.PlanPriority, index.GrantPriority}, [2]uint8{limits.OwnPriority, limits.GrantPriority}; got != want {
+		t.Errorf("priorities %v, want %v as in package limits", got, want)
 	}
 }
