@@ -87,7 +87,8 @@ func appendLine(dst []byte, kind byte, n int) []byte {
 	return append(strconv.AppendInt(append(dst, kind), int64(n), 10), "\r\n"...)
 }
 
-// open returns the batch for one more command of a kind; nil if none is to be made, as nothing follows the command.
+// open returns the batch for one more command of a kind; nil if none is to be made, as nothing follows the command. It is
+// called before the command is parsed: one that is answered at once is parsed then, and not twice.
 func (c *conn) open(checks bool) *batch {
 	if c.batch != nil && c.batch.checks != checks {
 		c.settle()
@@ -105,12 +106,12 @@ func (c *conn) later(args [][]byte) bool {
 	if len(args) < 2 || len(args[1]) > maxBatchKey {
 		return false
 	}
-	ask, fault := c.server.parse(args)
-	if fault != "" || ask.known == nil || ask.quantity > math.MaxUint32 {
-		return false
-	}
 	b := c.open(false)
 	if b == nil {
+		return false
+	}
+	ask, fault := c.server.parse(args)
+	if fault != "" || ask.known == nil || ask.quantity > math.MaxUint32 {
 		return false
 	}
 	b.same, b.cost = ask.known, uint32(ask.quantity)
@@ -124,15 +125,15 @@ func (c *conn) laterCheck(args [][]byte, look bool) bool {
 	if len(args) < 5 {
 		return false
 	}
+	b := c.open(true)
+	if b == nil {
+		return false
+	}
 	a, fault := c.begin(args)
 	if fault == "" {
 		fault = a.descriptor()
 	}
 	if fault != "" || len(a.args) > 0 || len(c.entries) > maxHoles {
-		return false
-	}
-	b := c.open(true)
-	if b == nil {
 		return false
 	}
 	if b.cost = c.req.Descriptors[0].Cost; look {

@@ -158,6 +158,16 @@ func TestChecksAreOneCall(t *testing.T) {
 	}
 }
 
+// A command that nothing follows is in no batch, and is parsed once, by what answers it.
+func TestSingleCheckIsParsedOnce(t *testing.T) {
+	s := New(limiter.New(memory.New(memory.Options{}), nil, limiter.Options{}), Options{})
+	c := &conn{in: newReader(strings.NewReader(""), true, new(room)), desk: desk{server: s}}
+	args := [][]byte{[]byte("STINT.CHECK"), []byte("api"), []byte("1"), []byte("user"), []byte("ann")}
+	if c.laterCheck(args, false) || len(c.entries) > 0 {
+		t.Errorf("it was parsed for a batch: %q", c.entries)
+	}
+}
+
 // What is kept of one answer for the next one is never seen in an answer that differs.
 func TestAnswersAreApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
