@@ -2,14 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"time"
 
 	"github.com/spf13/pflag"
 
+	"stint/cmd/stint/view"
 	"stint/server/access"
 )
 
@@ -46,37 +43,16 @@ func runAcceptLoss(ctx context.Context, s Streams, args []string) error {
 	switch {
 	case flags.NArg() > 1 || o.all && flags.NArg() > 0:
 		return Usage("accept-loss takes one rule, or --all", "write for example stint accept-loss api/user")
-	case flags.NArg() == 0 && !o.all:
-		text, err = c.get(ctx, path)
+	case o.all:
+		text, err = c.change(ctx, http.MethodPost, path, map[string]any{"all": true}, c.why)
+	case flags.NArg() > 0:
+		text, err = c.change(ctx, http.MethodPost, path, map[string]any{"rule": flags.Arg(0)}, c.why)
 	default:
-		body, _ := json.Marshal(struct { // a text and a flag
-			Rule string `json:"rule,omitempty"`
-			All  bool   `json:"all,omitempty"`
-		}{flags.Arg(0), o.all})
-		text, err = c.change(ctx, http.MethodPost, path, body, c.why)
+		text, err = c.get(ctx, path)
 	}
 	if err != nil {
 		return err
 	}
-	var answer struct{ Losses, Accepted []loss }
-	return c.show(s.Out, text, &answer, func(w io.Writer) {
-		switch {
-		case len(answer.Losses) > 0:
-			fmt.Fprintln(w, "RULE\tLOST AT\tSINCE\tUNTIL")
-		case len(answer.Accepted) == 0:
-			fmt.Fprintln(w, "no durable rule has a loss")
-		}
-		for _, l := range answer.Losses {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Rule, l.Place, l.Since.Format(time.RFC3339), l.Until.Format(time.RFC3339))
-		}
-		for _, l := range answer.Accepted {
-			fmt.Fprintln(w, "accepted: "+l.Rule)
-		}
-	})
-}
-
-// loss is the loss of a rule in the answer of the service.
-type loss struct {
-	Rule, Place  string
-	Since, Until time.Time
+	var answer view.Losses
+	return c.show(s.Out, text, &answer, answer.Print)
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"time"
 )
 
 // Limits is the answer to /v1/limits.
@@ -65,4 +66,29 @@ func (a *Health) Print(w io.Writer) {
 		fmt.Fprintf(w, "reload refused\t%s\n", a.Rules.ReloadError)
 	}
 	fmt.Fprintf(w, "store\t%s\t%s\n", a.Store.Kind, a.Store.Error)
+}
+
+// Losses is the answer to /v1/accept-loss: the losses in force, or those that were accepted.
+type Losses struct{ Losses, Accepted []loss }
+
+// loss is that counts of a durable rule were lost.
+type loss struct {
+	Rule, Place  string
+	Since, Until time.Time
+}
+
+// Print prints the losses in columns.
+func (a *Losses) Print(w io.Writer) {
+	switch {
+	case len(a.Losses) > 0:
+		fmt.Fprintln(w, "RULE\tLOST AT\tSINCE\tUNTIL")
+	case len(a.Accepted) == 0:
+		fmt.Fprintln(w, "no durable rule has a loss")
+	}
+	for _, l := range a.Losses {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Rule, l.Place, l.Since.Format(time.RFC3339), l.Until.Format(time.RFC3339))
+	}
+	for _, l := range a.Accepted {
+		fmt.Fprintln(w, "accepted: "+l.Rule)
+	}
 }
