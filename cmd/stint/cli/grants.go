@@ -63,6 +63,9 @@ func runGrantAdd(ctx context.Context, s Streams, args []string) error {
 			return Usage("--"+needed+" is missing", "write for example "+example)
 		}
 	}
+	if flags.Changed("id") && o.id == "" { // such as an unset variable: each repetition would be a grant of its own
+		return Usage("--id is empty", "write the ID of the grant, such as the number of the order, or leave --id out for a new one")
+	}
 	body := map[string]any{"subject": flags.Arg(0), "limit": o.limit, "units": o.units, "from": o.from, "until": o.until, "id": o.id, "why": o.why}
 	if flags.Changed("priority") {
 		body["priority"] = o.priority
