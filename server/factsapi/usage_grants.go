@@ -82,11 +82,15 @@ func (a *usageAPI) grants(ctx context.Context, f usageFilter) (rows []GrantRow, 
 	if a.options.Grants == nil || table == nil {
 		return nil, nil
 	}
+	taking := map[string][]*rule.Rule{} // by the name of the limit that they take from plans
+	for _, r := range table.Rules() {
+		if r.Plan != nil && (f.rule == "" || r.Name == f.rule) {
+			taking[r.Plan.Limit] = append(taking[r.Plan.Limit], r)
+		}
+	}
 	var all []granting
 	err = a.options.Grants(f.subject, func(g Granted) bool {
-		if f.rule == "" || slices.ContainsFunc(table.Rules(), func(r *rule.Rule) bool { return r.Name == f.rule }) {
-			all = append(all, a.grantingOf(table, f, g)...)
-		}
+		all = append(all, a.grantingOf(taking[g.Limit], g)...)
 		return len(all) <= maxRows
 	})
 	if err == nil && len(all) > maxRows {
@@ -116,14 +120,15 @@ func (a *usageAPI) grants(ctx context.Context, f usageFilter) (rows []GrantRow, 
 // name identifies the key in a map.
 func (g *granting) name() string { return nameOf(g.rule.Domain, g.rule.Name) + "\x00" + g.Subject }
 
-// grantingOf returns the keys that a grant counts for.
-func (a *usageAPI) grantingOf(table *rule.Table, f usageFilter, g Granted) (all []granting) {
+// grantingOf returns the keys that a grant counts for. The rules take its limit from plans.
+func (a *usageAPI) grantingOf(rules []*rule.Rule, g Granted) (all []granting) {
+	if len(rules) == 0 {
+		return nil
+	}
 	key, value, _ := strings.Cut(g.Subject, "=")
-	for _, r := range table.Rules() {
-		if r.Plan == nil || r.Plan.Limit != g.Limit || f.rule != "" && r.Name != f.rule {
-			continue
-		}
-		of, _ := r.Plan.For(a.planOf(g.Subject), g.Subscribed)
+	plan := a.planOf(g.Subject)
+	for _, r := range rules {
+		of, _ := r.Plan.For(plan, g.Subscribed)
 		if entries, direct := r.EntriesOf(key, value); direct && of != nil && of.MayGrant() {
 			all = append(all, granting{of, limiter.UsageTake(of, entries, a.options.Secret), g})
 		}
