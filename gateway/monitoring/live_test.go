@@ -111,6 +111,8 @@ descriptors:
     rate_limit: {requests: 10, per: 1h}
   - key: guest
     rate_limit: {requests: 10, per: 1h, elastic: {from: load, below: 70%, upto: 200%, gauge: cpu}}
+  - key: account
+    rate_limit: {requests: 10, per: 1d, durable: true}
 `
 
 const lineRules = `domain: demo
@@ -128,7 +130,7 @@ func alone(t *testing.T) string {
 	return serve(t, lineRules, func(c *settings.Config) {
 		dir := t.TempDir()
 		c.Rules = append(c.Rules, write(t, "api.yaml", aloneRules))
-		c.Demo, c.State, c.Records = "demo", filepath.Join(dir, "state"), filepath.Join(dir, "records")
+		c.Demo, c.State, c.Records = "demo", write(t, "state", "no counts"), filepath.Join(dir, "records") // so counts of a durable rule were lost
 		c.StateInterval = 10 * time.Millisecond
 		c.Webhooks = []notify.Receiver{{Name: "queue", File: filepath.Join(dir, "events")}}
 		c.HTTPTLS.Cert, c.HTTPTLS.Key = write(t, "cert.pem", string(cert)), write(t, "key.pem", string(key))
