@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -54,20 +53,8 @@ func TestBatchesAnswerAsSingleCommands(t *testing.T) {
 		batched, _, _ := start(t, Options{})
 		single, _, _ := start(t, Options{})
 		all := pipeline(random, 400)
-		var bytes strings.Builder
-		for _, args := range all {
-			bytes.WriteString(wire(args...))
-		}
 		one, many := dial(t, single), dial(t, batched)
-		go func(rest string) {
-			for len(rest) > 0 {
-				n := min(1+rand.IntN(20_000), len(rest))
-				if _, err := io.WriteString(many, rest[:n]); err != nil {
-					return // the answers show it
-				}
-				rest = rest[n:]
-			}
-		}(bytes.String())
+		many.trickle(all)
 		for i, args := range all {
 			if want, got := one.sendArgs(args...), many.answer(); got != want {
 				t.Fatalf("round %d, command %d, %.80q: %s, want %s", round, i, args, got, want)
@@ -80,12 +67,8 @@ func TestBatchesAnswerAsSingleCommands(t *testing.T) {
 func TestBatchFails(t *testing.T) {
 	store := &gathering{n: 1, all: make(chan struct{})}
 	s := New(limiter.New(store, nil, limiter.Options{}), Options{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	go s.Serve(l) //nolint:errcheck // it ends with the test
-	t.Cleanup(func() { s.Drain(t.Context(), 0, 0) })
-	c := dial(t, l.Addr().String())
-	_, err = io.WriteString(c, strings.Repeat(wire("CL.THROTTLE", "bad", "6", "1", "60"), 5)+wire("PING"))
+	c := dial(t, serve(t, s))
+	_, err := io.WriteString(c, strings.Repeat(wire("CL.THROTTLE", "bad", "6", "1", "60"), 5)+wire("PING"))
 	testkit.Must(t, err)
 	for range 5 {
 		if got, want := c.answer(), "-"+noDecision(errors.New("away")); got != want {

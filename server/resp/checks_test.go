@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
-	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -73,19 +72,7 @@ func TestChecksAnswerAsSingleCommands(t *testing.T) {
 		one, many := dial(t, single), dial(t, batched)
 		for range 3 {
 			all := checks(random, 200)
-			var bytes strings.Builder
-			for _, args := range all {
-				bytes.WriteString(wire(args...))
-			}
-			go func(rest string) {
-				for len(rest) > 0 {
-					n := min(1+rand.IntN(20_000), len(rest))
-					if _, err := io.WriteString(many, rest[:n]); err != nil {
-						return // the answers show it
-					}
-					rest = rest[n:]
-				}
-			}(bytes.String())
+			many.trickle(all)
 			for i, args := range all {
 				want, got := one.sendArgs(args...), many.answer()
 				if args[0] == "HELLO" { // the number of the connection differs
@@ -139,11 +126,7 @@ func TestChecksAreOneCall(t *testing.T) {
 	testkit.Must(t, err)
 	store := &counting{Store: memory.New(memory.Options{})}
 	s := New(limiter.New(store, table, limiter.Options{}), Options{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	go s.Serve(l) //nolint:errcheck // it ends with the test
-	t.Cleanup(func() { s.Drain(t.Context(), 0, 0) })
-	c := dial(t, l.Addr().String())
+	c := dial(t, serve(t, s))
 	check := wire("STINT.CHECK", "api", "1", "user", "ann") + wire("STINT.CHECK", "api", "2", "user", "ann", "path", "/a")
 	many := wire("STINT.MCHECK", "api", "2", "1", "user", "bob", "1", "user", "eve")
 	_, err = io.WriteString(c, strings.Repeat(check, 10)+many+strings.Repeat(check, 5)+wire("STINT.CHECK", "api", "1", "watched", "x"))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -72,6 +73,12 @@ func start(t testing.TB, options Options) (address string, s *Server, now *clock
 	testkit.Must(t, err)
 	store := memory.New(memory.Options{Clock: func() stint.Instant { return stint.At(now.read()) }})
 	s = New(limiter.New(store, table, limiter.Options{}), options)
+	return serve(t, s), s, now
+}
+
+// serve lets a server listen until the test ends, and returns its address.
+func serve(t testing.TB, s *Server) (address string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	served := make(chan error, 1)
@@ -84,7 +91,7 @@ func start(t testing.TB, options Options) (address string, s *Server, now *clock
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	return l.Addr().String(), s, now
+	return l.Addr().String()
 }
 
 func dial(t testing.TB, address string) *client {
@@ -104,6 +111,23 @@ func wire(args ...string) string {
 		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
 	}
 	return b.String()
+}
+
+// trickle sends commands in pieces of random size, while the test reads answers.
+func (c *client) trickle(commands [][]string) {
+	var bytes strings.Builder
+	for _, args := range commands {
+		bytes.WriteString(wire(args...))
+	}
+	go func(rest string) {
+		for len(rest) > 0 {
+			n := min(1+rand.IntN(20_000), len(rest))
+			if _, err := io.WriteString(c, rest[:n]); err != nil {
+				return // the answers show it
+			}
+			rest = rest[n:]
+		}
+	}(bytes.String())
 }
 
 // send sends a command in one line, and returns the answer.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,11 +46,7 @@ func TestTogether(t *testing.T) {
 	const n = 300
 	store := &gathering{n: n, all: make(chan struct{})}
 	s := New(limiter.New(store, nil, limiter.Options{}), Options{Together: true})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	go s.Serve(l) //nolint:errcheck // it ends with the test
-	t.Cleanup(func() { s.Drain(t.Context(), 0, 0) })
-	c := dial(t, l.Addr().String())
+	c := dial(t, serve(t, s))
 	var all strings.Builder
 	for i := range n {
 		key := strings.Repeat("k", i%7+1)
@@ -61,7 +56,7 @@ func TestTogether(t *testing.T) {
 		all.WriteString(wire("CL.THROTTLE", key, "6", "1", "60"))
 	}
 	all.WriteString(wire("ECHO", "behind") + wire("FOO") + wire("CL.THROTTLE", "one", "6", "1", "60") + wire("PING") + "*1\r\n+\r\n")
-	_, err = io.WriteString(c, all.String())
+	_, err := io.WriteString(c, all.String())
 	testkit.Must(t, err)
 	for i := range n {
 		want := fmt.Sprintf("(0 7 %d -1 0)", i%7+2)
