@@ -60,6 +60,11 @@ if ! [ -x .cache/bin/grpcurl ] || [ "$(cat .cache/bin/.grpcurl 2>/dev/null)" != 
 fi
 
 # What no package brings: see SkipNotGranted in internal/testkit.
-if [ "$(uname)" = Linux ] && ! unshare --net true 2>/dev/null; then
-  echo "not granted here: networks of their own (CAP_SYS_ADMIN); the tests of internal/testkit, and of nodes that are cut off, are skipped" >&2
+if [ "$(uname)" = Linux ]; then
+  if ! unshare --net true 2>/dev/null; then
+    echo "not granted here: networks of their own (CAP_SYS_ADMIN); the tests of internal/testkit, and of nodes that are cut off, are skipped" >&2
+  fi
+  if ! unshare --mount true 2>/dev/null; then
+    echo "not granted here: mounts of their own (CAP_SYS_ADMIN); the tests of a read-only image, and of original containers, are skipped" >&2
+  fi
 fi

@@ -138,11 +138,13 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.serve(config.Config.User, "--rules", "/tmp/rules.yaml")
-	if exec.Command("unshare", "--mount", "true").Run() != nil {
-		testkit.SkipNotGranted(t, "mounts of its own (CAP_SYS_ADMIN), for a read-only root")
-	}
-	m.readOnly = true
-	m.serve(config.Config.User, "--rules", "/tmp/rules.yaml")
+	t.Run("read-only", func(t *testing.T) { // apart: only this may not be granted
+		if out, err := exec.Command("unshare", "--mount", "true").CombinedOutput(); err != nil {
+			testkit.SkipNotGranted(t, "mounts of its own (CAP_SYS_ADMIN): "+err.Error()+": "+string(out))
+		}
+		m.t, m.readOnly = t, true
+		m.serve(config.Config.User, "--rules", "/tmp/rules.yaml")
+	})
 }
 
 // TestGatewayData: the user of the gateway's image may write where it keeps certificates. A new volume takes its
