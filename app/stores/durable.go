@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -13,7 +15,6 @@ import (
 	"stint"
 	"stint/chain/guard"
 	"stint/internal/system"
-	"stint/internal/text"
 	"stint/internal/transaction"
 	"stint/rule"
 	"stint/store/memory"
@@ -214,8 +215,12 @@ func (st *Stores) replay() (loss transaction.Loss, err error) {
 		return st.memory.Replay(record)
 	}})
 	if err != nil {
-		return loss, st.config.Fault("state", "cannot read the journal of durable limits: "+text.Cause(err),
-			"look for a faulty disk or a state file that does not belong to it; to start without what it has, move the files "+st.state+".journal-* away")
+		hint := "look for a faulty disk or a state file that does not belong to it"
+		if errors.Is(err, fs.ErrPermission) {
+			hint = "let this user read and write it"
+		}
+		return loss, st.config.Fault("state", "cannot read the journal of durable limits: "+err.Error(),
+			hint+"; to start without what it has, move the files "+st.state+".journal-* away")
 	}
 	if found := &st.replayed; found.Records > 0 || found.Torn > 0 {
 		st.log.Info("durable takes loaded", "file", st.config.State, "records", found.Records, "torn_bytes", found.Torn, "took", since(began))

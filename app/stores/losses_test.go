@@ -1,13 +1,18 @@
 package stores
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"stint"
+	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/transaction"
 	"stint/rule/rulefile"
+	"stint/store/memory"
 )
 
 // A rule with plans has its loss until the longest period of them ends: clients of each plan are refused until
@@ -33,5 +38,17 @@ descriptors: [{key: user, rate_limit: {plan: calls, durable: true}}]
 		if all := st.Losses(); len(all) != 1 || all[0].Rule != "api/user" || !all[0].Until.Equal(until) {
 			t.Errorf("with %s: %+v, want until %v", pro, all, until)
 		}
+	}
+}
+
+// A journal that cannot be read stops the start, and the error names the file.
+func TestUnreadableJournal(t *testing.T) {
+	config := settings.Default()
+	config.State = filepath.Join(t.TempDir(), "state")
+	st := &Stores{config: &config, state: config.State, memory: memory.New(memory.Options{})}
+	file := config.State + ".journal-00000000000000000001"
+	testkit.Must(t, os.Mkdir(file, 0o700))
+	if _, err := st.replay(); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("%v, want an error about %s", err, file)
 	}
 }
