@@ -102,7 +102,7 @@ func (l *losses) accept(w http.ResponseWriter, r *http.Request) {
 		l.Log.Error("loss not accepted", "rule", rule, "error", err)
 		(&jsonbody.Fault{
 			Status: http.StatusServiceUnavailable, Code: jsonbody.Unavailable,
-			Problem: "the store did not take it: " + err.Error(), Hint: "ask again when the store answers",
+			Problem: "the store did not take it: " + err.Error(), Hint: "ask again when the store answers; of several servers some may have taken it",
 		}).Write(w)
 		return
 	}
