@@ -33,6 +33,39 @@ func (u unit) decided(t *testing.T, truth stint.Store, at stint.Instant) []stint
 
 func (u unit) parts() []part { return u.batch.parts[u.group.first:u.group.end] }
 
+// Takes leave together only if the same scripts may decide them: one that looks for a lost epoch never leaves with one that does not.
+func TestOnlySameScriptsTravelTogether(t *testing.T) {
+	s, err := Open(testkit.StartRedis(t).URL(), Options{})
+	testkit.Must(t, err)
+	defer s.Close()
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Minute, Burst: 100})
+	take := func(key stint.Key, loan *stint.Loan) stint.Take {
+		return stint.Take{Key: key, Limit: limit, Cost: 1, Handling: &stint.Handling{Loan: loan}}
+	}
+	testkit.Must(t, s.Decide(t.Context(), &stint.Call{Takes: []stint.Take{take("first", new(stint.Loan))}})) // the store learns the epoch
+	wait := func(take stint.Take) *waiter {
+		b := &batch{only: -1}
+		testkit.Must(t, b.gather(s, &stint.Call{Takes: []stint.Take{take}}))
+		if !b.isQuick() {
+			t.Fatalf("quick.lua does not decide %s", take.Key)
+		}
+		return &waiter{ctx: t.Context(), batch: b, kind: byQuick}
+	}
+	c := s.commits[0]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting,
+		wait(take("strict", nil)), wait(take("used up after a loss", new(stint.Loan))),
+		wait(take("kept", &stint.Loan{KeptAfterLoss: true})), wait(take("used up after a loss, too", new(stint.Loan))))
+	for i, group := range [][]*waiter{c.groupLocked(), c.groupLocked()} {
+		for _, w := range group {
+			if checks := w.batch.process != ""; len(group) != 2 || checks != (i == 1) {
+				t.Errorf("group %d has %d takes, and %s checks for a loss: %v", i, len(group), w.batch.parts[0].name, checks)
+			}
+		}
+	}
+}
+
 // Batches that leave together are decided as if one had come after the other: first the takes by
 // themselves, key by key, then those that are decided with others; and a later take of a call is
 // decided later. A key for which another caller has other numbers is left to decide.lua, and so is
