@@ -81,6 +81,24 @@ func TestDurableNeedsAOF(t *testing.T) {
 	}
 }
 
+// A reload that makes a rule durable warns of a Redis without an append-only file: the rule is in force without it.
+func TestReloadedDurableNeedsAOF(t *testing.T) {
+	dir := t.TempDir()
+	rules := filepath.Join(dir, "rules.yaml")
+	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {requests: 2, per: 300d}}]\n"
+	write(t, rules, text)
+	redis := testkit.StartRedis(t, "--appendonly", "no", "--dir", dir)
+	s := start(t, func(c *settings.Config) {
+		c.Rules, c.Store, c.StoreTimeout = []string{rules}, redis.URL(), 5*time.Second
+	})
+	if begun := s.log.String(); strings.Contains(begun, "append-only") {
+		t.Errorf("without durable rules: %s", begun)
+	}
+	write(t, rules, strings.Replace(text, "300d", "300d, durable: true", 1))
+	testkit.Must(t, s.Reload("test"))
+	s.log.await(t, 0, "the store may forget limits", "append-only")
+}
+
 // A journal that a crash left is loaded by a service whose rule is not durable any more, and then dropped: its old
 // counts are not put over those that are saved later.
 func TestJournalOfFormerRule(t *testing.T) {

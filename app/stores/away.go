@@ -173,12 +173,22 @@ func (st *Stores) warnOfServer(ctx context.Context, s *server) {
 	for _, w := range warnings {
 		if w.Unsaved {
 			s.unsaved.Store(&w)
-			if !st.hasDurable() {
-				continue
-			}
+			st.warnOfUnsaved(s)
+			continue
 		}
-		st.log.Warn("the store may forget limits", "error", w.Problem, "hint", w.Hint)
+		st.warnOf(&w)
 	}
+}
+
+// warnOfUnsaved warns of a server that does not save takes, if some rule is durable.
+func (st *Stores) warnOfUnsaved(s *server) {
+	if w := s.unsaved.Load(); w != nil && st.hasDurable() {
+		st.warnOf(w)
+	}
+}
+
+func (st *Stores) warnOf(w *redis.Warning) {
+	st.log.Warn("the store may forget limits", "error", w.Problem, "hint", w.Hint)
 }
 
 // lookLimit is the limit of the peek with which try tests a server.

@@ -250,10 +250,10 @@ func (st *Stores) missing() string {
 	return ""
 }
 
-// CheckDurable returns an error if rules are durable and a server that was looked at does not save takes.
+// CheckDurable returns an error if rules are durable and a server that was looked at does not save takes. It logs the
+// losses that the journal has. Call it after Warn.
 func (st *Stores) CheckDurable(table *rule.Table) error {
 	durable := table.Durable()
-	st.watchLosses(table)
 	if st.durable != nil {
 		st.noteLosses(st.config.State, lossesOf(st.durable.loss.Load()))
 	}

@@ -144,11 +144,14 @@ func (st *Stores) runServer(ctx context.Context, group *sync.WaitGroup, s *serve
 	})
 }
 
-// Warn logs what the configuration lacks for rules.
+// Warn logs what the configuration and the servers lack for rules, and watches losses of the durable ones.
 func (st *Stores) Warn(table *rule.Table) {
 	st.watchLosses(table)
 	st.warnOfGossip(table)
 	st.warnOfSecret(table)
+	for _, s := range st.servers { // after a reload; a start looks at them later
+		st.warnOfUnsaved(s)
+	}
 }
 
 // openStore opens the configured store.
