@@ -14,15 +14,37 @@ import (
 	"stint/internal/testkit"
 )
 
-// screen collects what a program prints on a terminal.
+// screen is a run of stint on a terminal. It collects what that prints.
 type screen struct {
+	*exec.Cmd
+	done chan struct{} // closed when all was read
+
 	mu  sync.Mutex
 	out bytes.Buffer
 }
 
+// onTerminal starts stint on a terminal of 40 columns.
+func onTerminal(t *testing.T, args ...string) *screen {
+	t.Helper()
+	ours, theirs := openTerminal(t)
+	s := &screen{Cmd: exec.Command("stint", args...), done: make(chan struct{})} // TestMain put it into the PATH
+	s.Stdin, s.Stdout, s.Stderr = theirs, theirs, theirs
+	testkit.Must(t, s.Start())
+	testkit.Must(t, theirs.Close())
+	go s.read(ours)
+	return s
+}
+
+// Wait returns when stint has ended and all that it printed was read.
+func (s *screen) Wait() error {
+	err := s.Cmd.Wait()
+	<-s.done
+	return err
+}
+
 // read reads until the other end is closed.
-func (s *screen) read(from *os.File, done chan<- struct{}) {
-	defer close(done)
+func (s *screen) read(from *os.File) {
+	defer close(s.done)
 	chunk := make([]byte, 4096)
 	for {
 		n, err := from.Read(chunk)
@@ -53,29 +75,21 @@ func TestLoadInterrupted(t *testing.T) {
 			_, _ = w.Write([]byte(`{"allowed": true}`))
 		}))
 		defer service.Close()
-		ours, theirs := openTerminal(t)
 		args := []string{"bench", "load", "--duration", "5m", "--rate", "50", "--limit", "1000/s", service.URL}
 		if json {
 			args = append(args, "--json")
 		}
-		cmd := exec.Command("stint", args...) // TestMain put it into the PATH
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
-		testkit.Must(t, cmd.Start())
-		testkit.Must(t, theirs.Close())
-		var shown screen
-		read := make(chan struct{})
-		go shown.read(ours, read)
+		shown := onTerminal(t, args...)
 		if json {
 			<-asked
 		} else {
 			testkit.Until(t, "progress is drawn twice", func() bool { return strings.Count(shown.String(), " allowed") >= 2 })
 		}
-		testkit.Must(t, cmd.Process.Signal(os.Interrupt))
-		err := cmd.Wait()
+		testkit.Must(t, shown.Process.Signal(os.Interrupt))
+		err := shown.Wait()
 		if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.ExitCode() != exitInterrupted {
 			t.Fatalf("it ended with %v: %q", err, shown.String())
 		}
-		<-read
 		want, never := "64 workers, 1000 keys (zipf), interrupted\r\n", "\x00"
 		if json {
 			want, never = `"interrupted": true,`, "\x1b"

@@ -89,18 +89,10 @@ func TestReplayInterrupted(t *testing.T) {
 // shows that it goes on, in lines that fit.
 func TestDecideInterrupted(t *testing.T) {
 	t.Parallel()
-	ours, theirs := openTerminal(t)
-	cmd := exec.Command("stint", "bench", "decide", "--duration", "5m", "--workers", "1", "--keys", "10") // TestMain put it into the PATH
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
-	testkit.Must(t, cmd.Start())
-	testkit.Must(t, theirs.Close())
-	var shown screen
-	read := make(chan struct{})
-	go shown.read(ours, read)
+	shown := onTerminal(t, "bench", "decide", "--duration", "5m", "--workers", "1", "--keys", "10")
 	testkit.Until(t, "progress is drawn twice", func() bool { return strings.Count(shown.String(), "measuring") >= 2 })
-	testkit.Must(t, cmd.Process.Signal(os.Interrupt))
-	err := cmd.Wait()
-	<-read
+	testkit.Must(t, shown.Process.Signal(os.Interrupt))
+	err := shown.Wait()
 	if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.ExitCode() != exitInterrupted {
 		t.Errorf("it ended with %v", err)
 	}
@@ -128,16 +120,8 @@ func TestNarrow(t *testing.T) {
 		"replay --limit 1/min " + log, "replay --limit 10/min --sweep " + log, "replay --rules " + rules + " " + log,
 		"plan " + rules + " " + rules + " --log " + log, "check " + rules, "check --nothing", "health --admin 127.0.0.1:1",
 	} {
-		ours, theirs := openTerminal(t)
-		cmd := exec.Command("stint", strings.Fields(args)...) // TestMain put it into the PATH
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
-		testkit.Must(t, cmd.Start())
-		testkit.Must(t, theirs.Close())
-		var shown screen
-		read := make(chan struct{})
-		go shown.read(ours, read)
-		_ = cmd.Wait() // some are refused
-		<-read
+		shown := onTerminal(t, strings.Fields(args)...)
+		_ = shown.Wait() // some are refused
 		if shown.String() == "" {
 			t.Errorf("%s: prints nothing", args)
 		}
