@@ -3,6 +3,7 @@ package redis_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -94,11 +95,36 @@ func restartWith(t *testing.T, server *testkit.RedisServer, folder string) {
 	t.Helper()
 	dir := server.Do("CONFIG", "GET", "dir")[len("dir\n"):]
 	server.Stop()
-	testkit.Must(t, os.RemoveAll(filepath.Join(dir, "appendonlydir")))
+	for _, path := range appendOnly(t, dir) {
+		testkit.Must(t, os.RemoveAll(path))
+	}
 	if folder != "" {
-		testkit.Must(t, os.CopyFS(filepath.Join(dir, "appendonlydir"), os.DirFS(folder)))
+		testkit.Must(t, os.CopyFS(dir, os.DirFS(folder)))
 	}
 	server.Restart()
+}
+
+// copyAppendOnly copies the append-only file of a server from one folder to another.
+func copyAppendOnly(t *testing.T, to, from string) {
+	t.Helper()
+	paths := appendOnly(t, from)
+	if len(paths) == 0 {
+		t.Fatalf("no append-only file in %s", from)
+	}
+	for _, path := range paths {
+		out, err := exec.Command("cp", "-r", path, to).CombinedOutput()
+		if err != nil {
+			t.Fatalf("copying %s: %v: %s", path, err, out)
+		}
+	}
+}
+
+// appendOnly returns what a server keeps of its append-only file in a folder: since Redis 7 a folder, before a file.
+func appendOnly(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "appendonly*"))
+	testkit.Must(t, err)
+	return found
 }
 
 // After a loss durable takes follow their policies on all nodes, others are decided as ever, and a take that is
@@ -113,7 +139,7 @@ func TestDurableLoss(t *testing.T) {
 			a, b := durable("a", "k", monthly, 1), durable("api/b", "k2", monthly, 1)
 			mustCount(t, knows, a, 99)
 			if name == "an earlier state" {
-				testkit.Must(t, os.CopyFS(early, os.DirFS(filepath.Join(dir, "appendonlydir"))))
+				copyAppendOnly(t, early, dir)
 			}
 			mustCount(t, late, a, 98)
 			mustCount(t, knows, a, 97)
@@ -180,7 +206,7 @@ func TestDurableLossBehindOthers(t *testing.T) {
 	knows, other := openIn(t, server, "behind"), openIn(t, server, "behind")
 	take := durable("a", "k", monthly, 1)
 	mustCount(t, other, take, 99)
-	testkit.Must(t, os.CopyFS(early, os.DirFS(filepath.Join(dir, "appendonlydir"))))
+	copyAppendOnly(t, early, dir)
 	mustCount(t, knows, take, 98)
 	restartWith(t, server, early)
 	until(t, other)
