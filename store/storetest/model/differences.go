@@ -34,6 +34,7 @@ func Differences() map[string][]Moment {
 		return limit(stint.Spec{Algorithm: stint.SlidingWindow, Requests: requests, Per: per, Blocks: 10})
 	}
 	calendar, year := limit(stint.Spec{Requests: 5, Calendar: stint.Day}), limit(stint.Spec{Requests: 50, Calendar: stint.Year})
+	daily := limit(stint.Spec{Requests: 1, Calendar: stint.Day})
 	first := limit(stint.Spec{Requests: 2, Per: 7 * time.Second, FromFirst: true})
 	debt := limit(stint.Spec{Requests: 60, Per: time.Second, CarryDebt: true})
 	holds := limit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Hour, Reserve: true})
@@ -75,6 +76,9 @@ func Differences() map[string][]Moment {
 		},
 		"a day of the calendar, given back under other numbers before the clock goes back": {
 			{0, stint.Ask, 40, year}, {0, stint.Force, 1, calendar}, {3 * day, stint.Refund, 1, debt}, {time.Minute, stint.Ask, 1, calendar},
+		},
+		"days of the calendar with a debt, given back under other numbers when some were over": {
+			{0, stint.Ask, 40, year}, {0, stint.Force, 1, calendar}, {2 * day, stint.Refund, 3, debt}, {3 * day, stint.Ask, 0, daily},
 		},
 		"a window with debt, moved": {
 			{0, stint.Ask, 11, debt}, {-day, stint.Ask, 2, debt}, {1500*time.Millisecond - day, stint.Ask, 1, first},

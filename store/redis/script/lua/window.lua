@@ -84,6 +84,17 @@ local function window_of(l, st, now)
   return start, stop
 end
 
+-- window_since is window_of for a time since the state's window began. If the arguments lack the bounds of
+-- the calendar at that time, all windows after that of the state have one length, as for window_used.
+local function window_since(l, st, now)
+  if l.letter ~= 'c' or now < window_stop(l, st) or bounded(l, now) then
+    return window_of(l, st, now)
+  end
+  local size = length(l)
+  local start = st.stop + floor((now - st.stop) / size) * size
+  return start, start + size
+end
+
 -- window_used needs no bounds of a calendar: the arguments have only those of the take's own.
 local function window_used(l, st, now)
   if st.n == 0 then
@@ -168,30 +179,22 @@ kinds.w = {
     return st.n > 0 and st.t or 0
   end,
   shift = function(l, st, from, to)
-    local used, start = l.kind.used(l, st, from), st.t
-    if l.letter ~= 'c' or from < st.stop or bounded(l, from) then
-      start = window_of(l, st, from)
-    else -- its bounds are not in the arguments: work off the debt as if all windows had one length
-      start = st.stop + floor((from - st.stop) / length(l)) * length(l)
-    end
-    st.t, st.n = max(0, start + to - from), used
+    local start = window_since(l, st, from)
+    st.t, st.n = max(0, start + to - from), window_used(l, st, from)
     if l.letter == 'c' then
       st.t = floats(l, st.t) and st.t or st.t + 1
       st.stop = st.t + length(l)
     end
   end,
-  -- roll does not change calendar windows whose bounds are not in the arguments.
   lazy = true, -- load does not roll, as used does not need it
   roll = function(l, st, now)
-    if l.letter ~= 'c' or l.bounds or now < st.stop then
-      local start, stop = window_of(l, st, now)
-      st.t, st.n = start, window_used(l, st, now)
-      if l.letter == 'c' then
-        st.stop = stop
-      end
-      if st.n == 0 then
-        st.t, st.stop = 0, nil
-      end
+    local start, stop = window_since(l, st, now)
+    st.t, st.n = start, window_used(l, st, now)
+    if l.letter == 'c' then
+      st.stop = stop
+    end
+    if st.n == 0 then
+      st.t, st.stop = 0, nil
     end
     if st.n <= l.most then
       plain(l, st, now)
