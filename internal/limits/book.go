@@ -39,7 +39,8 @@ type GrantUse struct {
 // units. So a period leaves what was left of its own carry and of the limit, a period without charge
 // leaves all that it had, and the rollover caps the sum. Units above the limit, such as forced ones,
 // leave less. A period lasts until its End, also if windows are shorter by then because the numbers
-// changed. If a take without a rollover was charged after the End, the carry is gone.
+// changed. If a take is charged in a window that begins at the End or later, but not carried there, the
+// carry is gone: a take without a rollover, or one in a window that the clock went back from.
 type Carry struct {
 	Start, End stint.Instant
 	Units      int64
@@ -96,8 +97,7 @@ func (c *Carry) at(l *stint.Limit, most int64, now stint.Instant) Carry {
 	return turned
 }
 
-// Forget drops the carry if its period has ended when a window begins in which a take without a
-// rollover was charged.
+// Forget drops the carry if its period has ended when a window begins in which a take was charged.
 func (c *Carry) Forget(start stint.Instant) {
 	if start >= c.End {
 		*c = Carry{}

@@ -141,13 +141,12 @@ func (f *Funds) charge(s *split, cost uint64) UseChange {
 		}
 	}
 	c := f.Charged(f.limit, cost, f.now)
-	if f.meter.Rollover == 0 {
-		f.book.Carry.Forget(c.Start)
-		return c
+	if f.meter.Rollover > 0 {
+		f.carry.Used += s.carry
+		f.carry.Own, f.carry.Of = c.Used, f.limit.Capacity()
+		f.book.Carry = f.carry
 	}
-	f.carry.Used += s.carry
-	f.carry.Own, f.carry.Of = c.Used, f.limit.Capacity()
-	f.book.Carry = f.carry
+	f.book.Carry.Forget(c.Start)
 	return c
 }
 

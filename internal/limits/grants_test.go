@@ -394,6 +394,11 @@ func TestBookForgets(t *testing.T) {
 	if d := take(2, 5, nil); d.Allowed || d.Remaining != 10 || b.Empty() {
 		t.Errorf("%+v", d)
 	}
+	r, b = Record{}, Book{}
+	take(3, 0, ends)
+	if d := take(2.9999, 5, []Grant{{"c", 10, GrantPriority, 0, hours(9)}}); !d.Allowed || b.Carry != (Carry{}) {
+		t.Errorf("a take with a rollover, charged in the window after its period, left %v: %+v", b.Carry, d)
+	}
 }
 
 // TestBookExtends moves the end of a grant that is used up, and so is charged no more: its units are not

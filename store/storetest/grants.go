@@ -99,4 +99,11 @@ func grantSteps(t *testing.T, o Options) {
 	remaining(noon.Add(time.Hour), "a", 15)
 	s.decide(noon.Add(time.Hour), take("b", 1))
 	remaining(noon.Add(2*time.Hour), "b", 17) // 10, 5 of the 9 that were left, and 2 of the grant
+	if o.Backwards {
+		plain, next := take("c", 6), noon.Add(time.Hour-6*time.Second) // a second after its window began
+		plain.Handling.Meter.Rollover = 0
+		s.decide(next, plain)
+		s.decide(next.Add(-2*time.Second), take("c", 1))
+		remaining(next, "c", 15) // 7, and 8 of a grant: the hour before leaves nothing, as the clock went back to it
+	}
 }

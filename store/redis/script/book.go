@@ -9,7 +9,7 @@ import (
 )
 
 // AddBook adds the text of a book, as lua/grants.lua writes it, to the history of its key. The carry is gone if
-// a take without a rollover was charged after its period.
+// a take without grants was charged after its period.
 func AddBook(u *transaction.Usage, text string) error {
 	b := new(limits.Book)
 	text, known := strings.CutPrefix(text, "1g ")

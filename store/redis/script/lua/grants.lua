@@ -72,7 +72,7 @@ local function turned(p, now)
 end
 
 -- granting.load reads the book. The history of the key is loaded: if it has a later period than that of
--- the carry, a take without a rollover was charged there.
+-- the carry, a take without grants was charged there.
 function granting.load(p, now)
   local g = p.grants
   local text = call('GET', g.key)
@@ -274,7 +274,8 @@ local function charge(p, now, s, cost)
     g.carry.used = g.carry.used + s.carry
     g.carry.own, g.carry.of = p.kind.used(p, p.st, now), p.most
     g.old = g.carry
-  elseif g.old and window_of(p, p.st, now) >= g.old.stop then
+  end
+  if g.old and window_of(p, p.st, now) >= g.old.stop then
     g.old = nil
   end
 end
