@@ -30,7 +30,7 @@ func (a *App) lossOptions() recordapi.LossOptions {
 
 // lossOf returns the loss of a rule, nil if there is none.
 func (a *App) lossOf(r *rule.Rule) *limitjson.Loss {
-	if r.Terms == nil || !r.Terms.Durable {
+	if !r.IsDurable() {
 		return nil
 	}
 	name := transaction.RuleName(r.Domain, r.Name)

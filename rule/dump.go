@@ -115,7 +115,7 @@ func (r *Rule) Summary() string {
 	add(r.Answers != nil, "charging answers %v", r.Answers)
 	add(r.Elastic != nil, "elastic from %v", r.Elastic)
 	add(r.Usage != nil && r.Usage.String() != "", "%v", r.Usage)
-	add(r.Terms != nil && r.Terms.Durable, "durable")
+	add(r.IsDurable(), "durable")
 	add(r.Penalty != nil, "with %s", penaltyText(r.Penalty))
 	if r.Candidate != nil {
 		add(true, "trying %s", limits.Format(r.Candidate.Limit))

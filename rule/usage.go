@@ -56,12 +56,15 @@ func (t *Table) Metered() []*Rule {
 // place have one domain and name. They need a store that can save each take before it is answered.
 func (t *Table) Durable() (all []*Rule) {
 	t.each(func(r *Rule) {
-		if r.Terms != nil && r.Terms.Durable {
+		if r.IsDurable() {
 			all = append(all, r)
 		}
 	})
 	return all
 }
+
+// IsDurable reports whether the rule has durable. Of a rule whose numbers plans have that is the word of one of them.
+func (r *Rule) IsDurable() bool { return r.Terms != nil && r.Terms.Durable }
 
 // Meter names the key of a take in the history of its use, for a rule that keeps any or a subject with grants:
 // the subject is the rule's last entry, with its plan, "" for none. A limit of a plan has its name there.

@@ -104,7 +104,7 @@ func planChanges(old, now *rule.Table, e *exported) (all []audit.Change) {
 	slices.SortFunc(keys, func(a, b planLimit) int { return slices.Compare(a[:], b[:]) })
 	for _, key := range keys {
 		before, after := was[key], is[key]
-		if before.text == after.text {
+		if before.text == after.text && before.durable == after.durable {
 			continue
 		}
 		c := audit.Change{Effects: []audit.Effect{audit.Other}, Domain: key[1], Who: "plan " + key[0], Rule: key[2], File: after.file, Line: after.line}
@@ -119,6 +119,9 @@ func planChanges(old, now *rule.Table, e *exported) (all []audit.Change) {
 				c.Effects = []audit.Effect{audit.Looser}
 			} else if before.rate > after.rate {
 				c.Effects = []audit.Effect{audit.Stricter}
+			}
+			if before.durable != after.durable {
+				c.Text += "; " + audit.Durable(after.durable)
 			}
 		}
 		c.Text = key[2] + ": " + c.Text
@@ -138,10 +141,11 @@ type planLimit [3]string
 
 // planNumbers are the limit of a plan for a rule.
 type planNumbers struct {
-	text string
-	rate float64
-	file string
-	line int
+	text    string
+	rate    float64
+	durable bool
+	file    string
+	line    int
 }
 
 // planLimits returns the limits of all plans.
@@ -156,7 +160,7 @@ func planLimits(t *rule.Table) map[planLimit]planNumbers {
 			if v.Zone != nil {
 				written += " from the day of the subscription"
 			}
-			all[planLimit{name, r.Domain, r.Name}] = planNumbers{written, v.Limit.Rate(), r.File, r.Line}
+			all[planLimit{name, r.Domain, r.Name}] = planNumbers{written, v.Limit.Rate(), v.IsDurable(), r.File, r.Line}
 		}
 	}
 	return all

@@ -43,3 +43,14 @@ func Format(l *stint.Limit) string {
 	add(s.Overdraw, "with overdraw")
 	return written
 }
+
+// Equal reports whether two limits are the same in different notation: buckets that refill continuously, with the
+// same time per request and the same burst.
+func Equal(a, b *stint.Limit) bool {
+	s, t := a.Spec(), b.Spec()
+	if s.Algorithm != stint.TokenBucket && s.Algorithm != stint.LeakyBucket || s.Step || a.Rate() != b.Rate() {
+		return false
+	}
+	s.Requests, s.Per = t.Requests, t.Per
+	return s == t
+}

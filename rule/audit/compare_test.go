@@ -121,7 +121,13 @@ func TestCompare(t *testing.T) {
 		"another penalty": {limit("u", ten+", penalty: {after: 3, ladder: [1m]}"), limit("u", ten+", penalty: {after: 3, ladder: [2m]}"), []string{
 			"other: u: penalty after 3 denied per 1m: 1m, decay 1d -> penalty after 3 denied per 1m: 2m, decay 1d",
 		}},
-		"shadow on": {limit("u", ten), "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", []string{"looser: u: shadow_mode: false -> true"}},
+		"shadow on":   {limit("u", ten), "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", []string{"looser: u: shadow_mode: false -> true"}},
+		"durable on":  {limit("u", ten), limit("u", ten+", durable: true"), []string{"other: u: durable: false -> true, and what was counted before is not protected: if a crash loses it, nothing notices that"}},
+		"durable off": {limit("u", ten+", durable: true"), limit("u", ten), []string{"other: u: durable: true -> false, and a crash may lose takes that were answered, and nothing notices that; after a loss that was noticed before, the rule no longer follows on_store_failure"}},
+		"durable and numbers": {limit("u", ten), limit("u", "requests: 20, per: 1m, durable: true"), []string{
+			"looser: u: fixed_window 10 per 1m -> fixed_window 20 per 1m (2 times the rate, 2 times at once); a key that is used up passes at once; durable: false -> true, and what was counted before is not protected: if a crash loses it, nothing notices that",
+		}},
+		"durable as before": {limit("u", ten+", durable: true"), limit("u", ten+", durable: true"), nil},
 		"one in shadow is new": {limit("v", ten), limit("v", ten) + "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", []string{
 			"other: u: now limited by d/u: fixed_window 10 per 1m, shadow",
 		}},

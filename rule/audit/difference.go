@@ -65,7 +65,7 @@ func (d *difference) numbers() {
 		d.add(Stricter, "%s", text)
 	case b.Algorithm == stint.Unlimited:
 		d.add(Looser, "%s", text)
-	case sameLimit(d.was, d.is):
+	case d.was.Elastic == nil && d.is.Elastic == nil && d.was.Soft == d.is.Soft && limits.Equal(d.was.Stored, d.is.Stored):
 		d.add(Same, "%s (the same rate and burst, written differently)", text)
 	default:
 		rates, once := ratio(rate(&a), rate(&b)), ratio(float64(was.Capacity()), float64(is.Capacity()))
@@ -226,6 +226,9 @@ func (d *difference) failure() {
 	}
 	if d.was.Coordination != d.is.Coordination {
 		d.other(whyNodes, "coordination: %v -> %v", d.was.Coordination, d.is.Coordination)
+	}
+	if was, is := d.was.IsDurable(), d.is.IsDurable(); was != is {
+		d.other(whyDurable, "%s", Durable(is))
 	}
 	if was, is := keysOf(d.was), keysOf(d.is); was != is {
 		d.other(whyMemory, "keys that a node keeps: %s -> %s", was, is)

@@ -25,6 +25,7 @@ const (
 	whyMemory    = "the limit stays; how many keys a node holds in memory changes"
 	whyPenalty   = "the limit stays; who goes on after it denied is kept away after other tries or for another time"
 	whyShare     = "each node admits as much as before"
+	whyDurable   = "as much passes as before; what a crash may lose changes"
 	whyReplaces  = "different limits than before are dropped where this one applies"
 	whyShadow    = "a limit in shadow mode denies nobody"
 	whyUnlimited = "an unlimited rule denies nobody"
@@ -79,17 +80,10 @@ func whyNumbers(rates, once float64) string {
 	return whyCounted
 }
 
-// sameLimit reports whether two rules have the same limit in different notation: buckets that
-// refill continuously, with the same time per request and the same burst.
-func sameLimit(was, is *rule.Rule) bool {
-	if was.Elastic != nil || is.Elastic != nil || was.Soft != is.Soft {
-		return false
+// Durable returns what becomes of the counts of a limit when durable is switched on or off.
+func Durable(is bool) string {
+	if is {
+		return "durable: false -> true, and what was counted before is not protected: if a crash loses it, nothing notices that"
 	}
-	a, b := was.Stored, is.Stored
-	s, t := a.Spec(), b.Spec()
-	if s.Algorithm != stint.TokenBucket && s.Algorithm != stint.LeakyBucket || s.Step || a.Rate() != b.Rate() {
-		return false
-	}
-	s.Requests, s.Per = t.Requests, t.Per
-	return s == t
+	return "durable: true -> false, and a crash may lose takes that were answered, and nothing notices that; after a loss that was noticed before, the rule no longer follows on_store_failure"
 }

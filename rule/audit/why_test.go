@@ -43,6 +43,7 @@ func TestCompareWhy(t *testing.T) {
 		"counted otherwise":    {limit("u", ten), limit("u", ten+", align: first"), "the same rate and the same burst, but counted differently"},
 		"answers":              {limit("u", ten), limit("u", ten+", headers: none"), "as much passes as before; answers look different"},
 		"one in shadow":        {limit("v", ten), limit("v", ten) + "- {key: u, shadow_mode: true, rate_limit: {" + ten + "}}", "a limit in shadow mode denies nobody"},
+		"durable":              {limit("u", ten), limit("u", ten+", durable: true"), "as much passes as before; what a crash may lose changes"},
 		"more and more":        {limit("u", "requests: 20, per: 1h"), limit("u", ten+", headers: none"), "more passes in the long run, less at once; as much passes as before; answers look different"},
 	} {
 		t.Run(name, func(t *testing.T) {
