@@ -27,7 +27,7 @@ func TestLoginClients(t *testing.T) {
 	text, err := os.ReadFile("rules/login.yaml")
 	testkit.Must(t, err)
 	rules := filepath.Join(t.TempDir(), "login.yaml")
-	testkit.Must(t, os.WriteFile(rules, []byte(strings.ReplaceAll(string(text), "per: 1m,", "per: 1h,")), 0o600)) // however slow the machine is
+	testkit.Must(t, os.WriteFile(rules, []byte(strings.ReplaceAll(string(text), "per: 1m,", "per: 8760h,")), 0o600)) // however slow the machine is
 	service := programs.Stint(t, "--rules", rules)
 	for file, command := range loginClients {
 		t.Run(file, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestRollOut(t *testing.T) {
 	const limit = 300
 	server, dir := testkit.StartRedis(t), t.TempDir()
 	rules := filepath.Join(dir, "api.yaml")
-	testkit.Must(t, os.WriteFile(rules, fmt.Appendf(nil, "domain: api\ndescriptors: [{key: user, rate_limit: {requests: %d, per: 1h}}]\n", limit), 0o600))
+	testkit.Must(t, os.WriteFile(rules, fmt.Appendf(nil, "domain: api\ndescriptors: [{key: user, rate_limit: {requests: %d, per: 8760h}}]\n", limit), 0o600))
 	start := func() *programs.Service {
 		return programs.Stint(t, "--rules", rules, "--store", server.URL(), "--store-timeout", "5s", "--drain-delay", "2s", "--drain-timeout", "20s")
 	}
