@@ -4,12 +4,21 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"time"
 
 	"stint"
 )
 
 // MaxIdle is how many periods a carry outlives the one in which the key was charged last.
 const MaxIdle = 12
+
+// keptUse is how long the use of grants is kept after their end and after the last charge of the key, and
+// maxEnded of how many that have ended: of those that ended last. A clock that ran ahead, or an end that
+// moves after it has passed, gives no units again.
+const (
+	keptUse  = stint.Instant(stint.MaxPer / time.Microsecond)
+	maxEnded = 32
+)
 
 // Book is what a key has used of its grants, and what it carries from one period to the next. It
 // stands beside the state of the key, and a store writes both in one step. The zero Book is that of a
@@ -19,7 +28,7 @@ type Book struct {
 	Grants []GrantUse
 }
 
-// GrantUse is how many units of a grant are used. Time drops it when the grant has ended.
+// GrantUse is how many units of a grant are used. It outlives the grant, which ends at Until, see keptUse.
 type GrantUse struct {
 	ID    string
 	Used  int64
@@ -171,9 +180,23 @@ func (b *Book) giveBack(id string, units int64, now stint.Instant) int64 {
 	return units
 }
 
-// tidy drops grants that have ended at now.
+// tidy drops those that ended first of more than maxEnded grants that have ended at now.
 func (b *Book) tidy(now stint.Instant) {
-	b.Grants = slices.DeleteFunc(b.Grants, func(u GrantUse) bool { return u.Until <= now })
+	ended := 0
+	for i := range b.Grants {
+		if b.Grants[i].Until <= now {
+			ended++
+		}
+	}
+	for ; ended > maxEnded; ended-- {
+		first := 0
+		for i := range b.Grants {
+			if b.Grants[i].Until < b.Grants[first].Until {
+				first = i
+			}
+		}
+		b.Grants = slices.Delete(b.Grants, first, first+1)
+	}
 }
 
 // For returns the book for deciding a take, a new one for nil; nil for a take without grants.
@@ -190,14 +213,14 @@ func (b *Book) For(t *stint.Take) *Book {
 // Empty reports whether the book is that of a key that used no grants.
 func (b *Book) Empty() bool { return b.Carry.End == 0 && len(b.Grants) == 0 }
 
-// Expiry returns the time from which the book means nothing; 0 for nil and an empty one.
-func (b *Book) Expiry(l *stint.Limit) stint.Instant {
+// Expiry returns the time from which a book that was written at now is not kept; 0 for nil and an empty one.
+func (b *Book) Expiry(l *stint.Limit, now stint.Instant) stint.Instant {
 	if b == nil {
 		return 0
 	}
 	last := b.Carry.expiry(l)
 	for i := range b.Grants {
-		last = max(last, b.Grants[i].Until)
+		last = max(last, min(max(b.Grants[i].Until, now)+keptUse, stint.MaxInstant))
 	}
 	return last
 }

@@ -32,9 +32,10 @@ const MaxUnits = 1 << 46
 // Priority is less than OwnPriority, then to the limit itself, then to the other grants. It may use
 // several of them, and passes if they all together have as many units. What a grant has left are its
 // Units less what was charged to its ID and not given back. The store keeps these numbers beside the
-// state of the key until the grant ends, also while no take names it. Two grants of a key never have
-// the same ID, and an ID is never used again for another grant. If Units or Until change, the store
-// uses the new ones with the next take; what was charged stays.
+// state of the key for a year after the grant ended and the key was charged last, also while no take names
+// it; but of grants that have ended only those of the last 32. Two grants of a key never have the same ID,
+// and an ID is never used again for another grant. If Units or Until change, the store uses the new ones
+// with the next take; what was charged stays, also when the grant had ended.
 //
 // # Rollover
 //

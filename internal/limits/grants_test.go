@@ -368,8 +368,8 @@ func TestCheckGrants(t *testing.T) {
 	}
 }
 
-// TestBookForgets drops grants that have ended, and a carry after whose period a take without a rollover
-// was charged.
+// TestBookForgets drops a carry after whose period a take without a rollover was charged, and keeps the use
+// of grants that have ended for a year.
 func TestBookForgets(t *testing.T) {
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour})
 	ends := []Grant{{"a", 10, 1, 0, hours(1)}, {"b", 10, 1, 0, hours(9)}}
@@ -384,11 +384,16 @@ func TestBookForgets(t *testing.T) {
 	if want := []GrantUse{{"a", 10, hours(1)}, {"b", 2, hours(9)}}; !slices.Equal(b.Grants, want) {
 		t.Errorf("%v, want %v", b.Grants, want)
 	}
-	if got, want := b.Expiry(limit), hours(14); got != want {
-		t.Errorf("expires at %v, want %v", got.Sub(hours(0)), want.Sub(hours(0)))
+	if got, want := b.Carry.expiry(limit), hours(14); got != want {
+		t.Errorf("the carry expires at %v, want %v", got.Sub(hours(0)), want.Sub(hours(0)))
+	}
+	for at, want := range map[stint.Instant]stint.Instant{hours(0): hours(9 + 366*24), hours(20): hours(20 + 366*24), stint.MaxInstant: stint.MaxInstant} {
+		if got := b.Expiry(limit, at); got != want {
+			t.Errorf("expires at %v, want %v", got.Sub(hours(0)), want.Sub(hours(0)))
+		}
 	}
 	take(1, 0, ends)
-	if want := []GrantUse{{"b", 10, hours(9)}}; !slices.Equal(b.Grants, want) || b.Carry != (Carry{}) {
+	if want := []GrantUse{{"a", 10, hours(1)}, {"b", 10, hours(9)}}; !slices.Equal(b.Grants, want) || b.Carry != (Carry{}) {
 		t.Errorf("%v, %v, want %v and no carry", b.Carry, b.Grants, want)
 	}
 	if d := take(2, 5, nil); d.Allowed || d.Remaining != 10 || b.Empty() {
@@ -422,5 +427,54 @@ func TestBookExtends(t *testing.T) {
 	granted(&r, &b, &back, hours(4))
 	if got := b.used("a"); got != 0 {
 		t.Errorf("%d units of the grant are used after all came back", got)
+	}
+}
+
+// TestBookKeepsUse charges a key by a clock beyond the ends of its grants, and moves an end after it has
+// passed: units that were used are not there again.
+func TestBookKeepsUse(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour})
+	var r Record
+	var b Book
+	take := func(at float64, cost uint32, grants ...Grant) string {
+		d, _ := granted(&r, &b, &stint.Take{Key: "k", Limit: limit, Cost: cost, Handling: &stint.Handling{Meter: &Meter{Grants: grants}}}, hours(at))
+		return told(&d)
+	}
+	one := func(until float64) Grant { return Grant{"a", 3, GrantPriority, 0, hours(until)} }
+	for i, step := range []struct {
+		at    float64
+		cost  uint32
+		until float64
+		want  string
+	}{
+		{0, 13, 2, "allow 0/13 own:10 a:3"},
+		{48, 1, 2, "allow 9/10 own:1"}, // a clock that ran ahead
+		{1, 0, 2, "allow 9/13"},
+		{3, 1, 2, "allow 9/10 own:1"},
+		{4, 0, 9, "allow 10/13"}, // the end was moved
+		{9000, 1, 9, "allow 9/10 own:1"},
+		{9001, 0, 9999, "allow 10/13"},
+	} {
+		if got := take(step.at, step.cost, one(step.until)); got != step.want {
+			t.Errorf("step %d: %s, want %s", i+1, got, step.want)
+		}
+	}
+	others := make([]Grant, 40)
+	for i := range others {
+		others[i] = Grant{fmt.Sprint("b", i), 1, 1, 0, hours(20000 - float64(i))}
+		take(10000, 1, others[i])
+	}
+	take(20010, 1, Grant{"last", 1, 1, 0, hours(30000)})
+	take(20010, 1)
+	want := []string{"last"}
+	for i := range 32 {
+		want = append(want, others[i].ID)
+	}
+	var got []string
+	for _, u := range b.Grants {
+		got = append(got, u.ID)
+	}
+	if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("the book has %v, want %v", got, want)
 	}
 }

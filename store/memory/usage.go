@@ -38,6 +38,7 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, book *transacti
 	m := sh.meters[fp]
 	if m != nil {
 		m.History.GiveBack(c.GivenBack, now)
+		m.expiry = max(m.expiry, m.Book.Expiry(t.Limit, now)) // a refund may have a later end of a grant
 	}
 	if c.Charged == 0 {
 		return
@@ -62,7 +63,7 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, book *transacti
 	} else if m.Book != nil {
 		m.Book.Carry.Forget(c.Start)
 	}
-	m.expiry = max(m.History.Expiry(t.Limit, keep), m.Book.Expiry(t.Limit))
+	m.expiry = max(m.History.Expiry(t.Limit, keep), m.Book.Expiry(t.Limit, now))
 	for _, percent := range fired {
 		if m.base == "" {
 			m.base = m.EventBase(s.name)

@@ -144,9 +144,13 @@ func TestGrantsSnapshot(t *testing.T) {
 	if s.Sweep(); len(usageOf(t, s, &take).History) == 0 {
 		t.Error("the use of a grant is dropped before its end")
 	}
+	now = now.Add(366 * 24 * time.Hour)
+	if s.Sweep(); len(usageOf(t, s, &take).History) == 0 {
+		t.Error("the use of a grant is dropped in the year after its end")
+	}
 	now = now.Add(time.Hour)
 	if s.Sweep(); len(usageOf(t, s, &take).History) > 0 {
-		t.Error("the use of a grant is kept after its end")
+		t.Error("the use of a grant is kept longer than a year after its end")
 	}
 	if got := s.Stats().Bytes; got != 0 {
 		t.Errorf("%d bytes of an empty store", got)
@@ -340,5 +344,34 @@ func TestUsageBudget(t *testing.T) {
 	}
 	if stats := s.Stats(); stats.Bytes > stats.Budget+64<<10 || stats.EvictedOver == 0 {
 		t.Errorf("%+v", stats)
+	}
+}
+
+// A refund has the later end of a grant, so that its use is kept for a year from then.
+func TestGrantsExtended(t *testing.T) {
+	now := stint.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	s := New(Options{Clock: func() stint.Instant { return now }})
+	take := meteredTake("a", tenAnHour, 15)
+	until := func(at stint.Instant) {
+		take.Handling.Meter.Grants = []transaction.Grant{{ID: "g", Units: 10, Priority: limits.GrantPriority, Until: at}}
+	}
+	do := func(op stint.Op, cost uint32) stint.Decision {
+		t.Helper()
+		one := take
+		one.Op, one.Cost = op, cost
+		call := stint.Call{Takes: []stint.Take{one}}
+		if err := s.Decide(context.Background(), &call); err != nil {
+			t.Fatal(err)
+		}
+		return call.Results[0]
+	}
+	until(now.Add(time.Hour))
+	do(stint.Ask, 15)
+	later := now.Add(2 * 366 * 24 * time.Hour)
+	until(later.Add(time.Hour))
+	do(stint.Refund, 1)
+	now = later
+	if s.Sweep(); do(stint.Ask, 0).Remaining != 16 {
+		t.Errorf("%+v, want 10 units, and 6 of the grant", do(stint.Ask, 0))
 	}
 }

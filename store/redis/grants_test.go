@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +25,7 @@ func TestAllFilesAreOneScript(t *testing.T) {
 	}
 }
 
-// A book lives until its last grant has ended, and nodes that know no grants leave it as it is. A value
+// A book lives for a year after its last grant has ended, and nodes that know no grants leave it as it is. A value
 // that is no book is reported.
 func TestBooks(t *testing.T) {
 	server := testkit.StartRedis(t)
@@ -40,7 +41,7 @@ func TestBooks(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	left, _ := strconv.Atoi(server.Do("PTTL", "books:grants:a"))
-	if ttl, want := time.Duration(left)*time.Millisecond, 100*time.Hour; ttl < want || ttl > want+time.Minute {
+	if ttl, want := time.Duration(left)*time.Millisecond, 100*time.Hour+year; ttl < want || ttl > want+time.Minute {
 		t.Errorf("the book lives for %v, want %v", ttl, want)
 	}
 	book := server.Do("GET", "books:grants:a")
@@ -125,5 +126,51 @@ func TestBookKeys(t *testing.T) {
 		if got, want := script.NewMeter("n", "n:{tag}:", &one).Book(), script.BookKey("n:{tag}:", one.Key); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// The use of grants outlives them and a clock that ran ahead, for a year from the last charge. Of ended
+// grants the book has the last 32.
+func TestBooksKeepUse(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "books")
+	until := func(id string, at stint.Instant) stint.Take {
+		one := metered("a", 10, 1, stint.Ask)
+		one.Handling.Meter.Grants = []limits.Grant{{ID: id, Units: 1, Priority: 1, Until: at}}
+		return one
+	}
+	ends := noon.Add(100 * time.Hour)
+	decideAt(t, s, noon, until("g", ends))
+	decideAt(t, s, ends.Add(5*year), until("g", ends))
+	left, _ := strconv.Atoi(server.Do("PTTL", "books:grants:a"))
+	if ttl := time.Duration(left) * time.Millisecond; ttl < year-time.Minute {
+		t.Errorf("the book lives for %v after a charge by a clock that ran ahead", ttl)
+	}
+	if d := decideAt(t, s, ends.Add(time.Hour), until("g", ends.Add(200*time.Hour)))[0]; !d.Allowed || d.Limit != 11 || d.Remaining >= 10 {
+		t.Errorf("the grant is whole again: %+v", d)
+	}
+	for i := range 40 {
+		decideAt(t, s, noon, until("b"+strconv.Itoa(i), noon.Add(time.Duration(40-i)*time.Hour)))
+		if i%5 == 0 { // also the last units of the limit itself
+			decideAt(t, s, noon, until("lasts", stint.MaxInstant))
+		}
+	}
+	server.Do("DEL", "books:fixed_window:a")
+	decideAt(t, s, ends.Add(300*time.Hour), metered("plain", 10, 1, stint.Ask), until("lasts", stint.MaxInstant))
+	var book transaction.Usage
+	if err := script.AddBook(&book, server.Do("GET", "books:grants:a")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range book.Book.Grants {
+		got = append(got, u.ID)
+	}
+	want := []string{"g", "lasts"}
+	for i := range 31 {
+		want = append(want, "b"+strconv.Itoa(i))
+	}
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("the book has %v, want %v", got, want)
 	}
 }

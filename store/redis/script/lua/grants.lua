@@ -6,10 +6,13 @@
 --
 --   1g 1767222000000000 1767225600000000 100 20 7 1000 12 1767229200000000 5:a-b-c
 --
--- It expires when it means nothing. Units are at most 2^46 and there are at most 33 sources, so all sums
+-- It is kept for a year after the end of its grants and the last charge, and as long as its carry leaves
+-- something. Units are at most 2^46 and there are at most 33 sources, so all sums
 -- are exact.
 
 local MAX_IDLE = 12 -- periods that a carry outlives
+local KEPT_USE = 31622400000000 -- the microseconds that the use of grants outlives them and the last charge
+local MAX_ENDED = 32 -- ended grants whose use is kept
 
 -- granting.read reads the arguments of a take with grants.
 function granting.read(p, number, text, key)
@@ -248,18 +251,28 @@ local function extend(g)
   end
 end
 
+-- tidy drops those that ended first of more than MAX_ENDED grants that have ended.
+local function tidy(g, now)
+  local ended = 0
+  for _, id in ipairs(g.ids) do
+    ended = ended + (g.used[id].stop <= now and 1 or 0)
+  end
+  for _ = MAX_ENDED + 1, ended do
+    local first = 1
+    for i, id in ipairs(g.ids) do
+      if g.used[id].stop < g.used[g.ids[first]].stop then
+        first = i
+      end
+    end
+    g.used[table.remove(g.ids, first)] = nil
+  end
+end
+
 -- charge writes a take into the book.
 local function charge(p, now, s, cost)
-  local g, ids = p.grants, {}
+  local g, ids = p.grants, p.grants.ids
   extend(g)
-  for _, id in ipairs(g.ids) do
-    if g.used[id].stop > now then
-      ids[#ids + 1] = id
-    else
-      g.used[id] = nil
-    end
-  end
-  g.ids = ids
+  tidy(g, now)
   for i, one in ipairs(g.list) do
     if s[i] > 0 then
       if not g.used[one.id] then
@@ -410,7 +423,7 @@ function granting.save(p, now, spare)
     local known = g.used[id]
     if known.used > 0 then
       words[#words + 1] = ' ' .. int(known.used) .. ' ' .. int(known.stop) .. ' ' .. #id .. ':' .. id
-      expires = max(expires, known.stop)
+      expires = max(expires, max(known.stop, now) + KEPT_USE)
     end
   end
   if expires == 0 then
