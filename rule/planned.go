@@ -121,14 +121,6 @@ func (p *Planned) Plans() []string {
 	return names
 }
 
-// MayGrant reports whether clients may have grants of the rule's limit: a fixed window of a plan whose takes the
-// store decides one by one.
-func (r *Rule) MayGrant() bool {
-	spec := r.Limit.Spec()
-	return r.Plan != nil && spec.Algorithm == stint.FixedWindow && !spec.FromFirst && !spec.Overdraw &&
-		r.Coordination == Strict && r.Elastic == nil && r.Soft == 0 && r.Tally == nil
-}
-
 // Subject returns the entry of a descriptor whose plan counts: the last one.
 func Subject(entries []Entry) (e Entry, ok bool) {
 	if len(entries) == 0 {

@@ -89,7 +89,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text or json")
 	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the exit status 99: warning, note, the id of a finding, change, or the effect of a change: looser, stricter, anew, other, same; several with commas")
 	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: report what changes for which keys when the new rules replace them")
-	flags.StringVar(&o.records, "records", "", "`FILE` that stint records export wrote: use its plans, and report how many subjects a change of plans touches")
+	flags.StringVar(&o.records, "records", "", "`FILE` that stint records export wrote: use its plans, check its grants, and report how many subjects a change of plans touches")
 	flags.StringSliceVar(&o.ignore, "ignore", nil, "`IDS` of findings to leave out, with commas")
 	flags.Var(&givenFlag{name: "config", given: &o.given}, "config", "`FILE` with settings of the service")
 	tried := settings.Default()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"stint/cmd/stint/cli"
 	"stint/internal/text"
@@ -16,12 +17,19 @@ import (
 )
 
 // exported is what check reads of an export of records: how many subjects have each plan, "" for none,
-// and the plans among the records.
+// the plans among the records, and grants.
 type exported struct {
+	file     string
 	subjects map[string]int
 	next     map[string]int // that get the plan later
 	plans    []rulefile.Source
+	having   map[string]exportedSubject // by name
+	grants   []exportedGrant
+	now      time.Time // when the file was read
 }
+
+// exportedSubject is what check reads of a subject.
+type exportedSubject struct{ plan, next string }
 
 // readExport reads a file that stint records export --format jsonl wrote; nil for no name.
 func readExport(name string) (*exported, error) {
@@ -33,14 +41,15 @@ func readExport(name string) (*exported, error) {
 		return nil, cli.Refuse("--records: "+err.Error(), "name a file that stint records export wrote")
 	}
 	defer func() { _ = file.Close() }() // it is only read
-	e := &exported{subjects: map[string]int{}, next: map[string]int{}}
+	e := &exported{file: name, subjects: map[string]int{}, next: map[string]int{}, having: map[string]exportedSubject{}, now: time.Now()}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
 		var line struct {
-			Record, Plan string
-			Next         string `json:"next_plan"`
-			Limits       json.RawMessage
+			Record, Plan, Subject string
+
+			Next   string `json:"next_plan"`
+			Limits json.RawMessage
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			return nil, cli.Refuse(fmt.Sprintf("--records: %s:%d: no line of JSON", name, n), "write the file with stint records export --format jsonl")
@@ -50,6 +59,9 @@ func readExport(name string) (*exported, error) {
 			if e.subjects[line.Plan]++; line.Next != "" {
 				e.next[line.Next]++
 			}
+			e.having[line.Subject] = exportedSubject{line.Plan, line.Next}
+		case "grant":
+			e.grants = append(e.grants, readGrant(lines.Bytes(), n, e.now))
 		case "plan":
 			e.plans = append(e.plans, rulefile.StoredPlan(name+": plan "+line.Plan, line.Plan, line.Limits))
 		}
@@ -60,7 +72,7 @@ func readExport(name string) (*exported, error) {
 	return e, nil
 }
 
-// findings returns plans that nobody has, and plans of subjects that the rules lack.
+// findings returns plans that nobody has, plans of subjects that the rules lack, and grants that are of no use.
 func (e *exported) findings(table *rule.Table) (all []audit.Finding) {
 	if e == nil {
 		return nil
@@ -83,13 +95,13 @@ func (e *exported) findings(table *rule.Table) (all []audit.Finding) {
 	for _, name := range slices.Sorted(maps.Keys(having)) {
 		if !known[name] {
 			all = append(all, audit.Finding{
-				ID: "plan-unknown", Severity: audit.Warning,
+				ID: "plan-unknown", Severity: audit.Warning, File: e.file,
 				Text: fmt.Sprintf("plan %s is that of %s, and neither the rules nor the records have it: they are denied where a rule asks for a plan", name, text.Count(having[name], "subject")),
 				Hint: "add the plan, or give them another one with stint plans give",
 			})
 		}
 	}
-	return all
+	return append(all, e.grantFindings(table)...)
 }
 
 // planChanges returns which limits of plans change, and how many subjects that concerns.

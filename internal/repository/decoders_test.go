@@ -68,6 +68,7 @@ var decoders = map[string]string{
 	"replay/accesslog/input.go":          "files of the operator",
 	"replay/whatif/sweep.go":             "bytes that it wrote itself",
 	"cmd/stint/check_plans.go":           "a file of the user",
+	"cmd/stint/check_grants.go":          "a file of the user",
 	"cmd/stint/cli/plans.go":             "answers of a service that the operator names",
 	"facts/advice/lines.go":              "rule files of the operator",
 	"fleet/quota/save.go":                "a file that this program wrote",

@@ -27,6 +27,9 @@ var Kinds = []Kind{
 	{"plan-without-limit", Warning, "A plan has no limits of the name that a rule asks for, so its clients are denied there.", "Add them to the plan."},
 	{"plan-unknown", Warning, "With `--records`: subjects have a plan that neither the rules nor the records have.", "Add the plan, or give them another one."},
 	{"plan-unused", Note, "With `--records`: no subject has this plan.", "Remove it, or give it to somebody."},
+	{"grant-useless", Warning, "With `--records`: no request can use this grant: no rule takes its limit from the subject's plan, that plan lacks the limit, or nodes refuse the grant.", "Correct its subject, its limit or its numbers, or remove it."},
+	{"grant-no-subject", Note, "With `--records`: a grant is of a subject that the records do not have, so the default plan counts for it.", "Check the subject, or give it a plan."},
+	{"grant-ended", Note, "With `--records`: a grant has ended.", "Remove it."},
 
 	{"zero-requests", Warning, "A limit of 0 requests denies every request that it matches.", "Write `unlimited: true` if all should pass."},
 	{"octal-number", Warning, "A number begins with a zero, so YAML reads it as octal: `010` is eight.", "Remove the leading zero."},
