@@ -117,10 +117,11 @@ func TestDurableLossOfJournal(t *testing.T) {
 		damage func(t *testing.T, state string, journal []string)
 		lost   bool
 	}{
-		"nothing":         {func(*testing.T, string, []string) {}, false},
-		"the journal":     {removeAll, true},
-		"the state file":  {func(t *testing.T, state string, _ []string) { testkit.Must(t, os.Remove(state)) }, true},
-		"a useless state": {func(t *testing.T, state string, _ []string) { write(t, state, "nothing") }, true},
+		"nothing":              {func(*testing.T, string, []string) {}, false},
+		"the journal":          {removeAll, true},
+		"the state file":       {func(t *testing.T, state string, _ []string) { testkit.Must(t, os.Remove(state)) }, true},
+		"what the journal has": {func(t *testing.T, _ string, j []string) { testkit.Must(t, os.Truncate(j[len(j)-1], 0)) }, true},
+		"a useless state":      {func(t *testing.T, state string, _ []string) { write(t, state, "nothing") }, true},
 		"both": {func(t *testing.T, state string, j []string) {
 			testkit.Must(t, os.Remove(state))
 			removeAll(t, state, j)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -88,24 +90,24 @@ func OpenJournal(name string, head []byte) (*Journal, error) {
 	return j, nil
 }
 
-// begin begins the next file. The caller holds fileMu, or is alone.
+// begin begins the next file. The file has its name when its head is on disk, so that one without a head is damaged
+// and not the trace of a crash. The caller holds fileMu, or is alone.
 func (j *Journal) begin() error {
 	number := j.number + 1
-	f, err := os.OpenFile(journalName(j.name, number), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
+	name := journalName(j.name, number)
 	j.mu.Lock()
 	first := appendRecord([]byte(journalMagic), j.writes-1, j.head)
 	j.mu.Unlock()
-	if _, err = f.Write(first); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = SyncFolder(filepath.Dir(j.name))
-	}
+	err := ReplaceFile(name, func(w io.Writer) error {
+		_, err := w.Write(first)
+		return err
+	})
 	if err != nil {
-		return errors.Join(err, f.Close(), os.Remove(f.Name()))
+		return j.undo(name, err)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return j.undo(name, err)
 	}
 	if j.file != nil {
 		_ = j.file.Close() // what it has is synced, or its callers have an error
@@ -115,6 +117,14 @@ func (j *Journal) begin() error {
 	j.number, j.size = number, j.size+int64(len(first))
 	j.mu.Unlock()
 	return nil
+}
+
+// undo removes a file that could not begin, if it is there, and returns why it could not.
+func (j *Journal) undo(name string, why error) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(why, err)
+	}
+	return why
 }
 
 // appendRecord appends a record of a write, with its checksums.

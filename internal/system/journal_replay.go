@@ -14,7 +14,7 @@ type Replayed struct {
 	First, Last    uint64 // numbers of the first and the last file; 0: there is none
 
 	// Damaged reports that records are missing which had an answer: a file between others is gone, or one
-	// is damaged before its last write.
+	// is empty, is damaged before its last write, or lacks a write between others.
 	Damaged bool
 
 	// Torn is how many bytes at the ends of the files were not read, because the record there is cut or
@@ -28,8 +28,8 @@ type JournalReader struct {
 	Record func(record []byte) error
 }
 
-// ReplayJournal reads all files of a name in the order in which they were written. It is called before OpenJournal. A
-// file that was cut in its first bytes counts as torn.
+// ReplayJournal reads all files of a name in the order in which they were written. It is called before OpenJournal. No
+// crash leaves a file that was cut in its first bytes, see Journal.begin.
 func ReplayJournal(name string, r JournalReader) (found Replayed, err error) {
 	files, err := listJournal(name)
 	if err != nil {
@@ -58,7 +58,7 @@ func (found *Replayed) file(b []byte, r JournalReader) error {
 	left, whole := bytes.CutPrefix(b, []byte(journalMagic))
 	if !whole {
 		if bytes.HasPrefix([]byte(journalMagic), b) {
-			found.Torn += int64(len(b))
+			found.Torn, found.Damaged = found.Torn+int64(len(b)), true
 			return nil
 		}
 		return fmt.Errorf("%w: it does not begin with the head of a journal", ErrJournalDamaged)
@@ -74,6 +74,7 @@ func (found *Replayed) file(b []byte, r JournalReader) error {
 		if err := read(record); err != nil {
 			return err
 		}
+		found.Damaged = found.Damaged || records > 0 && write != last && write != last+1
 		found.Records += records
 		left, read, records, last = rest, r.Record, 1, write
 	}

@@ -281,3 +281,67 @@ func TestJournalTornWrite(t *testing.T) {
 		t.Errorf("%q, %+v", got, found)
 	}
 }
+
+// A file that was emptied, or cut in its first bytes, is a loss: begin names no such file. So is one that was cut while
+// it was written, wherever that was, and written on.
+func TestJournalCut(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	j := openJournal(t, name)
+	for _, text := range []string{"one", "two", "three"} {
+		j.Append([]byte(text))
+		testkit.Must(t, j.Sync(background))
+	}
+	path := journalName(name, 1)
+	whole, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	for n := range len(journalMagic) {
+		testkit.Must(t, os.WriteFile(path, whole[:n], 0o600))
+		if got, found := journalRecords(t, name); len(got) > 0 || !found.Damaged || found.Files != 1 {
+			t.Errorf("cut at %d: %q, %+v", n, got, found)
+		}
+	}
+	first := len(journalMagic) + recordHead + len("head")
+	for n := first; n < len(whole); n++ {
+		testkit.Must(t, os.WriteFile(path, whole, 0o600))
+		testkit.Must(t, os.Truncate(path, int64(n)))
+		j.Append([]byte("four"))
+		testkit.Must(t, j.Sync(background))
+		if _, found := journalRecords(t, name); !found.Damaged {
+			t.Errorf("cut at %d of %d and written on: %+v", n, len(whole), found)
+		}
+	}
+	testkit.Must(t, os.WriteFile(path, nil, 0o600))
+	j.Append([]byte("five"))
+	testkit.Must(t, j.Sync(background))
+	if _, err := ReplayJournal(name, JournalReader{}); !errors.Is(err, ErrJournalDamaged) {
+		t.Errorf("emptied and written on: %v", err)
+	}
+}
+
+// A crash while a file begins leaves another name, which no reader takes for a file of the journal.
+func TestJournalBeginCut(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	j := openJournal(t, name)
+	j.Append([]byte("one"))
+	testkit.Must(t, j.Close())
+	testkit.Must(t, os.WriteFile(journalName(name, 2)+".tmp", []byte("sti"), 0o600))
+	if got, found := journalRecords(t, name); !slices.Equal(got, []string{"one"}) || found.Damaged || found.Files != 1 {
+		t.Errorf("%q, %+v", got, found)
+	}
+	testkit.Must(t, os.Remove(journalName(name, 2)+".tmp"))
+	testkit.Must(t, os.MkdirAll(journalName(name, 2)+".tmp/in the way", 0o700))
+	if _, err := OpenJournal(name, []byte("head")); err == nil {
+		t.Error("a file begins under its own name")
+	}
+	if _, found := journalRecords(t, name); found.Damaged || found.Files != 1 {
+		t.Errorf("after a file that could not begin: %+v", found)
+	}
+	testkit.Must(t, os.RemoveAll(journalName(name, 2)+".tmp"))
+	testkit.Must(t, os.WriteFile(journalName(name, 2)+".tmp", []byte("sti"), 0o600))
+	next := openJournal(t, name)
+	next.Append([]byte("two"))
+	testkit.Must(t, next.Sync(background))
+	if got, found := journalRecords(t, name); !slices.Equal(got, []string{"one", "two"}) || found.Damaged || found.Files != 2 {
+		t.Errorf("after a crash: %q, %+v", got, found)
+	}
+}
