@@ -14,6 +14,7 @@ import (
 
 	"stint/app/settings"
 	"stint/cmd/stint/cli"
+	"stint/cmd/stint/view"
 	"stint/internal/system"
 	"stint/rule"
 	"stint/rule/rulefile"
@@ -147,10 +148,12 @@ func check(ctx context.Context, s cli.Streams, args []string) error {
 		return err
 	}
 	r := checkReport{options: &o}
-	err = r.read(ctx, flags.Args())
 	if o.format == "json" {
-		return r.printJSON(s.Out, err)
+		return r.printJSON(s.Out, r.read(ctx, flags.Args()))
 	}
+	done := view.Working(s.Err, r.step.String)
+	err = r.read(ctx, flags.Args())
+	done()
 	return r.print(s, err)
 }
 

@@ -71,16 +71,20 @@ type checkReport struct {
 	compared bool // rules were compared with --against
 
 	catalogOnly bool // no other rules were given
+
+	step view.Step // of read
 }
 
 // read reads the rules, finds faults and warnings, and runs the tests.
 func (r *checkReport) read(ctx context.Context, names []string) error {
+	r.step.Set("reading rules per API")
 	names, catalogs := splitCatalogs(names)
 	var err error
 	if r.catalog, err = r.options.checkCatalogs(catalogs); err != nil {
 		return err
 	}
 	r.catalogOnly = len(names) == 0
+	r.step.Set(readingRules)
 	found, err := findRules(names)
 	if err != nil {
 		return err
@@ -92,11 +96,14 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		return err
 	}
 	if len(r.options.old) > 0 {
+		r.step.Set("comparing rules")
 		if err := r.compare(catalogs); err != nil {
 			return err
 		}
 	}
+	r.step.Set("looking for warnings")
 	r.findings = slices.DeleteFunc(append(audit.Table(r.table), r.options.export.findings(r.table)...), r.ignored)
+	r.step.Set("running tests")
 	tests, err := ruletest.Parse(found.tests...)
 	if err != nil {
 		return err
@@ -105,6 +112,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 		return &failedTests{err}
 	}
 	r.tests = len(tests)
+	r.step.Set("computing bounds")
 	r.away = slices.Concat(modes.StoreAway(r.table), modes.Leased(r.table), modes.Eventual(r.table, r.options.config.SyncInterval), modes.Gossip(r.table, r.options.config.SyncInterval), modes.Durable(r.table))
 	if r.options.modes {
 		r.away = append(r.away, modes.Strict(r.table)...)

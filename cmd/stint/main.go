@@ -78,6 +78,7 @@ func main() {
 		signal.Notify(interrupted, os.Interrupt)
 		go func() {
 			<-interrupted
+			view.Clear(s.Err)
 			os.Exit(exitInterrupted)
 		}()
 	}

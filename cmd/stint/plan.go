@@ -15,6 +15,7 @@ import (
 	"stint/internal/system"
 	"stint/replay"
 	"stint/replay/whatif"
+	"stint/rule"
 	"stint/rule/rulefile"
 )
 
@@ -82,11 +83,7 @@ func runPlan(ctx context.Context, s cli.Streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	before, err := rulefile.Load(flags.Arg(0))
-	if err != nil {
-		return err
-	}
-	after, err := rulefile.Load(flags.Arg(1))
+	before, after, err := loadBoth(s, flags)
 	if err != nil {
 		return err
 	}
@@ -126,6 +123,16 @@ func (o *planOptions) check(flags *pflag.FlagSet) error {
 		return cli.Usage(fmt.Sprintf("--reorder: %v is negative", o.reorder), "write 0 or a positive time, for example 2m")
 	}
 	return nil
+}
+
+// loadBoth loads the old rules and the new ones.
+func loadBoth(s cli.Streams, flags *pflag.FlagSet) (before, after *rule.Table, err error) {
+	defer view.Working(s.Err, func() string { return readingRules })()
+	if before, err = rulefile.Load(flags.Arg(0)); err != nil {
+		return nil, nil, err
+	}
+	after, err = rulefile.Load(flags.Arg(1))
+	return before, after, err
 }
 
 // isPipe reports whether a file is a pipe, such as that of a shell's <(command), whose bytes are gone once they are read.

@@ -91,6 +91,9 @@ var writers = map[string]func(*replay.Report, io.Writer) error{
 	"html": (*replay.Report).WriteHTML,
 }
 
+// readingRules is the progress of a command that reads rules.
+const readingRules = "reading rules"
+
 func runReplay(ctx context.Context, s cli.Streams, args []string) error {
 	var o replayOptions
 	flags := o.flagSet()
@@ -103,7 +106,9 @@ func runReplay(ctx context.Context, s cli.Streams, args []string) error {
 	if err != nil {
 		return err
 	}
+	done := view.Working(s.Err, func() string { return readingRules })
 	options, err := o.options()
+	done()
 	if err != nil {
 		return err
 	}
@@ -270,8 +275,12 @@ func (b *bar) show(read, total int64) {
 		if total == 0 {
 			total = -1 // an unknown length
 		}
+		doing := "replaying"
+		if view.Width(b.out) < 60 { // times of minutes need the columns; a longer line would scroll the terminal
+			doing = ""
+		}
 		b.shown = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(b.out), progressbar.OptionSetDescription("replaying"),
+			progressbar.OptionSetWriter(b.out), progressbar.OptionSetDescription(doing),
 			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionClearOnFinish())
 	}

@@ -129,6 +129,14 @@ func keyFlags(name string) func() []FlagGroup {
 	return func() []FlagGroup { return OneGroup(new(adminCall).keyFlags(name)) }
 }
 
+// progress returns the output for the progress of a command.
+func (c *adminCall) progress(s Streams) io.Writer {
+	if c.json {
+		return io.Discard
+	}
+	return s.Err
+}
+
 // maxAnswer is the most bytes read from a response body.
 const maxAnswer = 64 << 20
 

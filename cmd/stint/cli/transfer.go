@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -92,14 +91,14 @@ func runImport(ctx context.Context, s Streams, args []string) error {
 	if err := prepare(flags, args, 1, "one file, or - for standard input", "stint records import --dry-run records.jsonl"); err != nil {
 		return err
 	}
-	name, in := flags.Arg(0), &source{in: s.In}
+	name, in := flags.Arg(0), &view.Transfer{In: s.In}
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
 			return unreadable(err)
 		}
 		defer func() { _ = file.Close() }() // it is only read
-		in.in = file
+		in.In, in.Size = file, view.Size(file)
 	}
 	format, err := o.formatOf(name)
 	if err != nil {
@@ -109,13 +108,15 @@ func runImport(ctx context.Context, s Streams, args []string) error {
 	mode := map[bool]string{true: "replace"}[o.replace]
 	one := map[bool]string{true: "1"}
 	q := query("mode", mode, "kind", o.kind, "dry_run", one[o.dryRun], "force", one[o.force])
+	done := view.Working(c.progress(s), in.Sent)
 	status, text, err := c.read(ctx, call{
 		method: http.MethodPost, path: "/v1/records/import?" + q, body: io.NopCloser(in), timeout: transferTimeout,
 		header: map[string]string{"Content-Type": kind, "X-Stint-Why": o.why},
 	})
-	switch {
-	case in.err != nil: // so the service has got a part, and changed nothing
-		return unreadable(in.err)
+	done()
+	switch unread := in.Err(); {
+	case unread != nil: // so the service has got a part, and changed nothing
+		return unreadable(unread)
 	case err == nil && status != http.StatusOK:
 		err = refused(status, text)
 	}
@@ -128,21 +129,6 @@ func runImport(ctx context.Context, s Streams, args []string) error {
 		fmt.Fprintln(s.Err, "warning: "+warning)
 	}
 	return err
-}
-
-// source is a file that is sent. It stores the error of reading it, which no error of the network is.
-type source struct {
-	in  io.Reader
-	err error
-}
-
-// Read implements io.Reader.
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.in.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
 
 func unreadable(err error) error {
@@ -167,6 +153,10 @@ func runExport(ctx context.Context, s Streams, args []string) (err error) {
 	case flags.NArg() == 1:
 		path = subjectPath(flags.Arg(0), "export")
 	}
+	in := new(view.Transfer)
+	if o.out != "" || view.IsFile(s.Out) { // so it does not come between the records
+		defer view.Working(c.progress(s), in.Received)()
+	}
 	answer, err := c.open(ctx, call{method: http.MethodGet, path: path, timeout: transferTimeout})
 	if err != nil {
 		return err
@@ -179,8 +169,9 @@ func runExport(ctx context.Context, s Streams, args []string) (err error) {
 		}
 		return refused(answer.status, text)
 	}
+	in.In = answer.body
 	if o.out == "" {
-		return save(s.Out, answer.body)
+		return save(s.Out, in)
 	}
 	// API keys and clients are nobody else's business. A part of an export is never at the name.
 	part := o.out + ".part"
@@ -188,7 +179,7 @@ func runExport(ctx context.Context, s Streams, args []string) (err error) {
 	if err != nil {
 		return Refuse("cannot write the records: "+err.Error(), "name a file in a folder where you may write")
 	}
-	if err := save(file, answer.body); err != nil {
+	if err := save(file, in); err != nil {
 		_, _ = file.Close(), os.Remove(part) // err is what went wrong
 		return err
 	}
