@@ -22,8 +22,9 @@ func (b *Book) OfRollover(l *stint.Limit, most int64, now stint.Instant) (of Bal
 	if b == nil {
 		b = new(Book)
 	}
-	c := b.Carry.at(l, most, now)
-	return Balance{c.Units, c.Used}, c.End
+	last, _ := b.latest(l, most, now)
+	c := last.at(l, most, now)
+	return Balance{c.Units, min(c.Units, c.Used)}, c.End
 }
 
 // Join returns the sum of two books of a key of which two stores have a part. Both may be nil.
@@ -39,7 +40,7 @@ func (b *Book) Join(other *Book) *Book {
 		sum.charge(&Grant{ID: u.ID, Until: u.Until}, u.Used)
 	}
 	if other.Carry.End > sum.Carry.End {
-		sum.Carry = other.Carry
+		sum.Carry, sum.Before = other.Carry, other.Before
 	}
 	return sum
 }

@@ -25,6 +25,7 @@ const (
 // key that used no grants. It belongs to one goroutine at a time.
 type Book struct {
 	Carry  Carry
+	Before Carry // of the last period before that of Carry in which the key was charged; zero: unknown
 	Grants []GrantUse
 }
 
@@ -50,6 +51,10 @@ type GrantUse struct {
 // leave less. A period lasts until its End, also if windows are shorter by then because the numbers
 // changed. If a take is charged in a window that begins at the End or later, but not carried there, the
 // carry is gone: a take without a rollover, or one in a window that the clock went back from.
+//
+// A carry whose period began more than 5 seconds after now, or more than a period, is from a clock that
+// ran ahead. Until the key is charged again Book.Before counts instead of it, with what was used of both:
+// the carry is what it would be if the charges of that clock had been made now.
 type Carry struct {
 	Start, End stint.Instant
 	Units      int64
@@ -57,15 +62,52 @@ type Carry struct {
 	Own, Of    int64
 }
 
+// skew is by how much clocks may differ: by as much a carry may begin later than now. It is that of states,
+// see above.go in the root package.
+const skew = stint.Instant(5e6)
+
+// ahead reports whether a clock that ran ahead of now began the period of the carry.
+func (c *Carry) ahead(now stint.Instant) bool {
+	return c.Start > now+min(skew, c.End-c.Start)
+}
+
+// add adds what was charged in the period of a carry from a clock that ran ahead. If own units were
+// charged there, these are all that the state has: those before count as used of the carry.
+func (c *Carry) add(ahead *Carry) {
+	c.Used += ahead.Used
+	if ahead.Own > 0 {
+		c.Used, c.Own = c.Used+c.Own, ahead.Own
+	}
+	c.Used, c.Of = min(c.Used, 2*MaxUnits), ahead.Of
+}
+
+// latest returns the carry of the last period that was charged by now, of a limit with a rollover of most
+// units, and the carry before it.
+func (b *Book) latest(l *stint.Limit, most int64, now stint.Instant) (c, before Carry) {
+	switch {
+	case most == 0:
+		return Carry{}, Carry{}
+	case !b.Carry.ahead(now):
+		return b.Carry, b.Before
+	case b.Before.ahead(now):
+		c = c.at(l, most, now)
+		c.add(&b.Before)
+	default:
+		c = b.Before.at(l, most, now)
+	}
+	c.add(&b.Carry)
+	return c, Carry{}
+}
+
 // left returns how many units of the carry are left in its period.
-func (c *Carry) left() int64 { return c.Units - c.Used }
+func (c *Carry) left() int64 { return max(0, c.Units-c.Used) }
 
 // after returns how many units the kth period after this one has.
 func (c *Carry) after(k, most int64) int64 {
 	if k > MaxIdle {
 		return 0
 	}
-	return min(most, max(0, c.left()+k*c.Of-c.Own))
+	return min(most, max(0, c.Units-c.Used+k*c.Of-c.Own))
 }
 
 // windowAt returns the window of an untouched key that contains a time.
@@ -107,9 +149,9 @@ func (c *Carry) at(l *stint.Limit, most int64, now stint.Instant) Carry {
 }
 
 // Forget drops the carry if its period has ended when a window begins in which a take was charged.
-func (c *Carry) Forget(start stint.Instant) {
-	if start >= c.End {
-		*c = Carry{}
+func (b *Book) Forget(start stint.Instant) {
+	if start >= b.Carry.End {
+		b.Carry, b.Before = Carry{}, Carry{}
 	}
 }
 
@@ -230,7 +272,7 @@ func (b *Book) Clone() *Book {
 	if b == nil {
 		return nil
 	}
-	return &Book{b.Carry, slices.Clone(b.Grants)}
+	return &Book{b.Carry, b.Before, slices.Clone(b.Grants)}
 }
 
 // Size returns about how many bytes the book needs; 0 for nil.
@@ -241,7 +283,7 @@ func (b *Book) Size() (n int) {
 	for i := range b.Grants {
 		n += len(b.Grants[i].ID)
 	}
-	return n + 80 + 32*cap(b.Grants)
+	return n + 128 + 32*cap(b.Grants)
 }
 
 // Decision.Spent has one entry for each source that a take was charged to, in the order of their use.

@@ -15,13 +15,26 @@ type Funds struct {
 	limit *stint.Limit
 	meter *Meter
 	now   stint.Instant
-	carry Carry // as it is now
+
+	last, before Carry // see Book.latest
+	carry        Carry // last, as it is now
 }
 
 // FundsOf returns the funds of a take. The record and the book are those of its key, and stay the
 // caller's.
 func FundsOf(r *Record, b *Book, l *stint.Limit, m *Meter, now stint.Instant) Funds {
-	return Funds{r, b, l, m, now, b.Carry.at(l, m.Rollover, now)}
+	f := Funds{Record: r, book: b, limit: l, meter: m, now: now}
+	f.turn()
+	return f
+}
+
+// turn sets the carry from that of the book.
+func (f *Funds) turn() {
+	f.last, f.before = f.book.latest(f.limit, f.meter.Rollover, f.now)
+	f.carry = f.last.at(f.limit, f.meter.Rollover, f.now)
+	if f.carry.End != f.last.End {
+		f.before = f.last
+	}
 }
 
 // valid reports whether units of a grant count at a time.
@@ -144,9 +157,9 @@ func (f *Funds) charge(s *split, cost uint64) UseChange {
 	if f.meter.Rollover > 0 {
 		f.carry.Used += s.carry
 		f.carry.Own, f.carry.Of = c.Used, f.limit.Capacity()
-		f.book.Carry = f.carry
+		f.book.Carry, f.book.Before = f.carry, f.before
 	}
-	f.book.Carry.Forget(c.Start)
+	f.book.Forget(c.Start)
 	return c
 }
 
@@ -239,8 +252,10 @@ func (f *Funds) recount() {
 	if f.now >= c.End {
 		return
 	}
-	c.Own = f.limit.ForStores().Used(f.seen(f.limit, f.now), f.now)
-	f.carry = c.at(f.limit, f.meter.Rollover, f.now)
+	if !c.ahead(f.now) {
+		c.Own = f.limit.ForStores().Used(f.seen(f.limit, f.now), f.now)
+	}
+	f.turn()
 }
 
 // Apply does the operation op, as Record.Apply and Record.Metered do.
@@ -325,8 +340,8 @@ type carried struct {
 // none of the limit's own windows, because the numbers changed, nothing is counted on after it: a store
 // need not know the windows that follow it.
 func (f *Funds) carries() (all []carried) {
-	c := &f.book.Carry
-	if f.meter.Rollover == 0 || c.End == 0 {
+	c := &f.last
+	if c.End == 0 {
 		return nil
 	}
 	if _, end := windowAt(f.limit, f.now); c.End > f.now && c.End != end {

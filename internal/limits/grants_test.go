@@ -221,6 +221,80 @@ var grantSteps = map[string]struct {
 			{72, ask, 0, 0, "allow 11/11"}, // what the earlier window counted is not left
 		},
 	},
+	"a clock that ran ahead is corrected in the period before": {
+		rollover: 4,
+		steps: []grantStep{
+			{0, ask, 3, 0, "allow 7/10 own:3"},
+			{24, ask, 2, 0, "allow 12/14 carry:2"},
+			{240, ask, 1, 0, "allow 13/14 carry:1"},
+			{30, ask, 0, 0, "allow 11/14"},
+			{30, ask, 15, 0, "deny 11/14 never"},
+			{30, ask, 12, 0, "deny 11/14 retry 18"},
+			{30, ask, 2, 0, "allow 9/14 carry:1 own:1"},
+			{48, ask, 1, 0, "allow 13/14 carry:1"},
+			{72, ask, 14, 0, "allow 0/14 carry:4 own:10"},
+		},
+	},
+	"a clock that ran ahead is corrected in a later period": {
+		rollover: 4,
+		steps: []grantStep{
+			{0, ask, 9, 0, "allow 1/10 own:9"},
+			{240, ask, 2, 0, "allow 12/14 carry:2"},
+			{24, ask, 0, 0, "allow 10/11"}, // as if 2 units were taken of 1 that was carried
+			{24, ask, 1, 0, "allow 9/11 own:1"},
+			{48, ask, 0, 0, "allow 14/14"},
+		},
+	},
+	"units of the limit that a clock ahead replaced are not left": {
+		rollover: 25,
+		steps: []grantStep{
+			{0, ask, 8, 0, "allow 2/10 own:8"},
+			{120, ask, 30, 0, "allow 5/35 carry:25 own:5"},
+			{1, ask, 1, 0, "allow 4/10 own:1"},
+			{24, ask, 0, 0, "allow 4/10"}, // the state counts from hour 1
+			{72, ask, 0, 0, "allow 10/10"},
+			{96, ask, 0, 0, "allow 11/11"}, // 4 periods had 40 units, of which 39 were used
+		},
+	},
+	"a key that a clock ahead charged first": {
+		rollover: 4,
+		steps: []grantStep{
+			{240, ask, 3, 0, "allow 7/10 own:3"},
+			{1, ask, 1, 0, "allow 6/10 own:1"},
+			{24, ask, 0, 0, "allow 10/14"},
+		},
+	},
+	"a clock ahead for two periods leaves nothing in the period in which it is corrected": {
+		rollover: 4,
+		steps: []grantStep{
+			{0, ask, 3, 0, "allow 7/10 own:3"},
+			{240, ask, 1, 0, "allow 13/14 carry:1"},
+			{264, ask, 1, 0, "allow 13/14 carry:1"},
+			{1, ask, 1, 0, "allow 6/10 own:1"},
+			{24, ask, 0, 0, "allow 14/14"},
+			{24, ask, 1, 0, "allow 13/14 carry:1"},
+		},
+	},
+	"units that a clock ahead took come back": {
+		rollover: 4,
+		steps: []grantStep{
+			{0, ask, 3, 0, "allow 7/10 own:3"},
+			{240, ask, 2, 0, "allow 12/14 carry:2"},
+			{24, ask, 0, 0, "allow 12/14"},
+			{24, refund, 2, 2, "allow 14/14 back 0"},
+			{24, ask, 1, 0, "allow 13/14 carry:1"},
+		},
+	},
+	"units given back after a clock that ran ahead": {
+		rollover: 25,
+		steps: []grantStep{
+			{0, ask, 3, 0, "allow 7/10 own:3"},
+			{240, ask, 2, 0, "allow 33/35 carry:2"},
+			{1, refund, 1, 1, "allow 8/10 back 1"},
+			{1, ask, 1, 0, "allow 7/10 own:1"},
+			{24, ask, 0, 0, "allow 15/15"},
+		},
+	},
 }
 
 // TestGrantSteps runs the step tables.
@@ -476,5 +550,23 @@ func TestBookKeepsUse(t *testing.T) {
 	}
 	if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("the book has %v, want %v", got, want)
+	}
+}
+
+// TestRolloverBalance reads what a key has of its rollover, also after a clock that ran ahead used more than
+// there is.
+func TestRolloverBalance(t *testing.T) {
+	limit := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: 24 * time.Hour})
+	var r Record
+	var b Book
+	for _, step := range []struct {
+		at   float64
+		cost uint32
+		want Balance
+	}{{0, 9, Balance{0, 0}}, {24, 0, Balance{1, 0}}, {240, 3, Balance{4, 3}}, {1, 0, Balance{0, 0}}, {24, 0, Balance{1, 1}}} {
+		granted(&r, &b, &stint.Take{Key: "k", Limit: limit, Cost: step.cost, Handling: &stint.Handling{Meter: &Meter{Rollover: 4}}}, hours(step.at))
+		if got, _ := b.OfRollover(limit, 4, hours(step.at)); got != step.want {
+			t.Errorf("at hour %v: %+v, want %+v", step.at, got, step.want)
+		}
 	}
 }

@@ -13,10 +13,14 @@ import (
 // uvarints. A usage has the number of its periods, and of each start, end, used, and the thresholds in
 // two numbers. If withPlans was added to the number, the plan of each follows, else it is that of the names: so an
 // earlier version, which knows no plans of periods, reads histories of one plan.
-// A book has the numbers of its carry, the number of its grants, and of each ID, used and until.
+// A book has the numbers of its carry, the number of its grants, and of each ID, used and until. If withBefore
+// was added to the number, the numbers of the carry before follow.
 
 // withPlans is more than any number of periods.
 const withPlans = 1 << 10
+
+// withBefore is more than any number of grants of a book.
+const withBefore = 1 << 32
 
 // ErrEncoding means that bytes are no usage, no event and no book.
 var ErrEncoding = errors.New("no usage, event or book of a store")
@@ -89,29 +93,39 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 
 // AppendBook appends the bytes of a book.
 func AppendBook(to []byte, b *Book) []byte {
-	c := &b.Carry
-	to = appendNumbers(to, uint64(c.Start), uint64(c.End), uint64(c.Units), uint64(c.Used), uint64(c.Own), uint64(c.Of), uint64(len(b.Grants)))
+	n := uint64(len(b.Grants))
+	if b.Before.End != 0 {
+		n += withBefore
+	}
+	to = appendNumbers(appendCarry(to, &b.Carry), n)
 	for i := range b.Grants {
 		g := &b.Grants[i]
 		to = appendNumbers(appendText(to, g.ID), uint64(g.Used), uint64(g.Until))
 	}
+	if b.Before.End != 0 {
+		to = appendCarry(to, &b.Before)
+	}
 	return to
+}
+
+func appendCarry(to []byte, c *limits.Carry) []byte {
+	return appendNumbers(to, uint64(c.Start), uint64(c.End), uint64(c.Units), uint64(c.Used), uint64(c.Own), uint64(c.Of))
 }
 
 // ReadBook reads the bytes of a book.
 func ReadBook(from []byte, b *Book) error {
 	c := cursor{left: from}
 	*b = Book{}
-	r := &b.Carry
-	r.Start, r.End = c.instant(), c.instant()
-	for _, n := range []*int64{&r.Units, &r.Used, &r.Own, &r.Of} {
-		*n = c.units()
-	}
-	for range c.number(uint64(len(from))) {
+	b.Carry = c.carry()
+	n := c.number(withBefore + uint64(len(from)))
+	for range n % withBefore {
 		b.Grants = append(b.Grants, limits.GrantUse{ID: c.text(), Used: c.units(), Until: c.instant()})
 		if c.wrong {
 			break
 		}
+	}
+	if n >= withBefore {
+		b.Before = c.carry()
 	}
 	return c.end()
 }
@@ -150,6 +164,15 @@ func (c *cursor) number(most uint64) uint64 {
 	}
 	c.left = c.left[n:]
 	return v
+}
+
+// carry returns the next carry.
+func (c *cursor) carry() (r limits.Carry) {
+	r.Start, r.End = c.instant(), c.instant()
+	for _, n := range []*int64{&r.Units, &r.Used, &r.Own, &r.Of} {
+		*n = c.units()
+	}
+	return r
 }
 
 func (c *cursor) instant() stint.Instant { return stint.Instant(c.number(uint64(stint.MaxInstant))) }

@@ -169,7 +169,7 @@ func TestEncodingWithoutPlans(t *testing.T) {
 
 // TestBookEncoding reads what was written, and nothing else.
 func TestBookEncoding(t *testing.T) {
-	for _, b := range []Book{{}, {Carry: limits.Carry{Start: 1, End: 2, Units: 3, Used: 4, Own: 5, Of: 6}}, {Carry: limits.Carry{Start: 1 << 50, End: stint.MaxInstant, Of: limits.MaxUnits}, Grants: []limits.GrantUse{{ID: "a", Used: 1, Until: 2}, {Until: stint.MaxInstant}}}} {
+	for _, b := range []Book{{}, {Carry: limits.Carry{Start: 1, End: 2, Units: 3, Used: 4, Own: 5, Of: 6}}, {Carry: limits.Carry{Start: 1 << 50, End: stint.MaxInstant, Of: limits.MaxUnits}, Before: limits.Carry{Start: 7, End: 8, Used: 2 * limits.MaxUnits, Own: 9, Of: 1}, Grants: []limits.GrantUse{{ID: "a", Used: 1, Until: 2}, {Until: stint.MaxInstant}}}} {
 		text := AppendBook(nil, &b)
 		var got Book
 		if err := ReadBook(text, &got); err != nil || fmt.Sprint(got) != fmt.Sprint(b) {

@@ -61,7 +61,7 @@ func (s *Store) meterLocked(sh *shard, fp uint64, t *stint.Take, book *transacti
 		m.Book = book
 		s.booked.Store(true)
 	} else if m.Book != nil {
-		m.Book.Carry.Forget(c.Start)
+		m.Book.Forget(c.Start)
 	}
 	m.expiry = max(m.History.Expiry(t.Limit, keep), m.Book.Expiry(t.Limit, now))
 	for _, percent := range fired {

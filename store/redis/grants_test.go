@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -59,7 +60,7 @@ func TestBooks(t *testing.T) {
 	if d := decide(t, s, back)[0]; d.Remaining != 15 || server.Do("EXISTS", "books:grants:a") != "0" {
 		t.Errorf("%+v, book %q", d, server.Do("GET", "books:grants:a"))
 	}
-	for _, value := range []string{"no book", "1g 1 2 3 4 5", "1g 1 2 3 4 5 6 7", "1g 1 2 3 4 5 6 7 8 9"} {
+	for _, value := range []string{"no book", "1g 1 2 3 4 5", "1g 1 2 3 4 5 6 7", "1g 1 2 3 4 5 6 7 8 9", "2g 1 2 3 4 5 6", "2g 1 2 3 4 5 6 7 8 9 10 11", "3g 1 2 3 4 5 6"} {
 		server.Do("SET", "books:grants:a", value)
 		call := stint.Call{Takes: []stint.Take{take(1)}}
 		if err := s.Decide(context.Background(), &call); err == nil {
@@ -172,5 +173,47 @@ func TestBooksKeepUse(t *testing.T) {
 	slices.Sort(got)
 	if slices.Sort(want); !slices.Equal(got, want) {
 		t.Errorf("the book has %v, want %v", got, want)
+	}
+}
+
+// After a clock that ran ahead is corrected a key has the rollover that it had before, less what was used
+// since.
+func TestRolloverAfterClockAhead(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "books")
+	take := func(key string, at stint.Instant, cost uint32) string {
+		one := metered(key, 10, cost, stint.Ask)
+		one.Limit, one.Handling.Meter.Rollover = stint.MustLimit(stint.Spec{Requests: 10, Calendar: stint.Month}), map[string]int64{"a": 4, "b": 25}[key]
+		d := decideAt(t, s, at, one)[0]
+		return fmt.Sprint(d.Allowed, d.Remaining, d.Limit)
+	}
+	month := func(m time.Month) stint.Instant { return stint.At(time.Date(2026, m, 1, 12, 0, 0, 0, time.UTC)) }
+	type step struct {
+		at   stint.Instant
+		cost uint32
+		want string
+	}
+	for i, step := range []step{
+		{month(1), 3, "true 7 10"},
+		{month(2), 2, "true 12 14"},
+		{month(12), 1, "true 13 14"},
+		{month(2), 0, "true 11 14"},
+		{month(2), 12, "false 11 14"},
+		{month(2), 2, "true 9 14"},
+		{month(3), 1, "true 13 14"},
+		{month(9), 0, "true 14 14"},
+		{month(12), 1, "true 13 14"},
+		{month(14), 1, "true 13 14"},
+		{month(3), 0, "true 10 10"},
+	} {
+		if got := take("a", step.at, step.cost); got != step.want {
+			t.Errorf("step %d: %s, want %s", i+1, got, step.want)
+		}
+	}
+	// Units of the limit that the clock ahead replaced are not left: of 40 in 4 months 39 were used.
+	for i, step := range []step{{month(1), 8, "true 2 10"}, {month(6), 30, "true 5 35"}, {month(1), 1, "true 4 10"}, {month(5), 0, "true 11 11"}} {
+		if got := take("b", step.at, step.cost); got != step.want {
+			t.Errorf("another key, step %d: %s, want %s", i+1, got, step.want)
+		}
 	}
 }

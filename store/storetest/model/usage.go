@@ -26,7 +26,7 @@ func (m *Store) meter(p *part, before int64, now stint.Instant) {
 	if c.Charged > 0 {
 		c = r.Charged(p.Limit, c.Charged, now)
 		if b := m.books[p.bucket]; b != nil {
-			b.Carry.Forget(c.Start)
+			b.Forget(c.Start)
 		}
 	}
 	m.note(p, c, now)

@@ -6,6 +6,7 @@
 --
 --   1g 1767222000000000 1767225600000000 100 20 7 1000 12 1767229200000000 5:a-b-c
 --
+-- With 2g the numbers of the carry before follow those of the carry.
 -- It is kept for a year after the end of its grants and the last charge, and as long as its carry leaves
 -- something. Units are at most 2^46 and there are at most 33 sources, so all sums
 -- are exact.
@@ -13,6 +14,7 @@
 local MAX_IDLE = 12 -- periods that a carry outlives
 local KEPT_USE = 31622400000000 -- the microseconds that the use of grants outlives them and the last charge
 local MAX_ENDED = 32 -- ended grants whose use is kept
+local MOST_USED_CARRY = 2 ^ 47 -- of a carry, twice the most units
 
 -- granting.read reads the arguments of a take with grants.
 function granting.read(p, number, text, key)
@@ -57,21 +59,65 @@ local function after(c, k, most)
   return min(most, max(0, c.units - c.used + k * c.of - c.own))
 end
 
--- turned returns the carry as it is at now.
-local function turned(p, now)
-  local g = p.grants
-  local c = g.old
-  if g.most == 0 then
-    return { start = 0, stop = 0, units = 0, used = 0, own = 0, of = 0 }
-  end
+-- copy_carry returns a copy of a carry, nil for nil.
+local function copy_carry(c)
+  return c and { start = c.start, stop = c.stop, units = c.units, used = c.used, own = c.own, of = c.of }
+end
+
+-- at returns a carry, nil for none, as it is at now.
+local function at(p, c, now)
   local start, stop = 0, 0
   if not c or now >= c.stop then
     start, stop = window(p, now)
   end
   if c and (now < c.stop or start < c.stop) then
-    return { start = c.start, stop = c.stop, units = c.units, used = c.used, own = c.own, of = c.of }
+    return copy_carry(c)
   end
-  return { start = start, stop = stop, units = c and after(c, count_periods(p, c.stop, start), g.most) or 0, used = 0, own = 0, of = 0 }
+  return { start = start, stop = stop, units = c and after(c, count_periods(p, c.stop, start), p.grants.most) or 0, used = 0, own = 0, of = 0 }
+end
+
+-- ahead reports whether a clock that ran ahead of now began the period of a carry.
+local function ahead(c, now)
+  return c and c.start > now + min(SKEW, c.stop - c.start)
+end
+
+-- add_ahead adds what was charged in the period of a carry from a clock that ran ahead.
+local function add_ahead(c, from)
+  c.used = c.used + from.used
+  if from.own > 0 then
+    c.used, c.own = c.used + c.own, from.own
+  end
+  c.used, c.of = min(c.used, MOST_USED_CARRY), from.of
+end
+
+-- turn sets the carry as it is at now, the last one that was charged by now, and the one before.
+local function turn_carry(p, now)
+  local g = p.grants
+  if g.most == 0 then
+    g.last, g.before, g.carry = nil, nil, { start = 0, stop = 0, units = 0, used = 0, own = 0, of = 0 }
+    return
+  end
+  g.last, g.before = g.old, g.prior
+  if ahead(g.old, now) then
+    local early = ahead(g.prior, now)
+    g.last, g.before = at(p, not early and g.prior or nil, now), nil
+    if early then
+      add_ahead(g.last, g.prior)
+    end
+    add_ahead(g.last, g.old)
+  end
+  g.carry = at(p, g.last, now)
+  if g.last and g.carry.stop ~= g.last.stop then
+    g.before = g.last
+  end
+end
+
+-- read_carry reads a carry of a book, and where it ends; nil if there is none.
+local function read_carry(text, from)
+  local start, stop, units, used, own, of, at = match(text, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)()', from or #text + 1)
+  if start then
+    return { start = tonumber(start), stop = tonumber(stop), units = tonumber(units), used = tonumber(used), own = tonumber(own), of = tonumber(of) }, at
+  end
 end
 
 -- granting.load reads the book. The history of the key is loaded: if it has a later period than that of
@@ -81,12 +127,17 @@ function granting.load(p, now)
   local text = call('GET', g.key)
   g.used, g.ids = {}, {}
   if text then
-    local start, stop, units, used, own, of, at = match(text, '^1g (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)()')
-    if not start then
+    local version, from = match(text, '^([12])g()')
+    local old, prior, at
+    old, at = read_carry(text, from)
+    if version == '2' then
+      prior, at = read_carry(text, at)
+    end
+    if not at then
       foreign(text)
     end
-    if stop ~= '0' and not (p.meter.start and p.meter.start >= tonumber(stop)) then
-      g.old = { start = tonumber(start), stop = tonumber(stop), units = tonumber(units), used = tonumber(used), own = tonumber(own), of = tonumber(of) }
+    if old.stop > 0 and not (p.meter.start and p.meter.start >= old.stop) then
+      g.old, g.prior = old, prior
     end
     while at <= #text do
       local count, ends, length, from = match(text, '^ (%d+) (%d+) (%d+):()', at)
@@ -99,7 +150,12 @@ function granting.load(p, now)
       g.used[id] = { used = tonumber(count), stop = tonumber(ends) }
     end
   end
-  g.carry = turned(p, now)
+  turn_carry(p, now)
+end
+
+-- carry_left returns how many units of the carry are left.
+local function carry_left(g)
+  return max(0, g.carry.units - g.carry.used)
 end
 
 -- left returns how many units of a grant are left at a time.
@@ -119,7 +175,7 @@ end
 -- split divides the cost of a take. What no source has left falls to the limit itself.
 local function split(p, now, cost)
   local g, rest = p.grants, cost
-  local s = { carry = min(rest, g.carry.units - g.carry.used), own = 0 }
+  local s = { carry = min(rest, carry_left(g)), own = 0 }
   rest = rest - s.carry
   for i, one in ipairs(g.list) do
     s[i] = one.before and min(rest, left(g, one, now)) or 0
@@ -140,7 +196,7 @@ end
 -- more returns how many units grants and the carry have left.
 local function more(p, now)
   local g = p.grants
-  local sum = g.carry.units - g.carry.used
+  local sum = carry_left(g)
   for _, one in ipairs(g.list) do
     sum = sum + left(g, one, now)
   end
@@ -151,8 +207,8 @@ end
 -- none of the limit's own windows, because the numbers changed, nothing is counted on after it.
 local function carries(p, now)
   local g, all = p.grants, {}
-  local c = g.old
-  if g.most == 0 or not c then
+  local c = g.last
+  if not c then
     return all
   end
   local _, stop = window(p, now)
@@ -196,7 +252,7 @@ local function wait(p, now, cost)
   end
   table.sort(times)
   for i, from in ipairs(times) do
-    local there = g.carry.units - g.carry.used
+    local there = carry_left(g)
     for _, c in ipairs(coming) do
       if c.from <= from then
         there = c.units
@@ -286,10 +342,10 @@ local function charge(p, now, s, cost)
   if g.most > 0 then
     g.carry.used = g.carry.used + s.carry
     g.carry.own, g.carry.of = p.kind.used(p, p.st, now), p.most
-    g.old = g.carry
+    g.old, g.prior = g.carry, g.before
   end
   if g.old and window_of(p, p.st, now) >= g.old.stop then
-    g.old = nil
+    g.old, g.prior = nil, nil
   end
 end
 
@@ -297,8 +353,11 @@ end
 local function recount(p, now)
   local g = p.grants
   if g.old and now < g.old.stop then
-    g.old.own, g.changed = p.kind.used(p, p.st, now), true
-    g.carry = turned(p, now)
+    if not ahead(g.old, now) then
+      g.old.own = p.kind.used(p, p.st, now)
+    end
+    g.changed = true
+    turn_carry(p, now)
   end
 end
 
@@ -409,6 +468,11 @@ function granting.conclude(p, pass, now, conclude)
   finish(p, now, cost)
 end
 
+-- carry_text returns a carry as it is written.
+local function carry_text(c)
+  return ' ' .. int(c.start) .. ' ' .. int(c.stop) .. ' ' .. int(c.units) .. ' ' .. int(c.used) .. ' ' .. int(c.own) .. ' ' .. int(c.of)
+end
+
 -- granting.save writes the book. It reports whether it wrote.
 function granting.save(p, now, spare)
   local g = p.grants
@@ -429,7 +493,7 @@ function granting.save(p, now, spare)
   if expires == 0 then
     return call('DEL', g.key) > 0
   end
-  local head = '1g ' .. int(c.start) .. ' ' .. int(c.stop) .. ' ' .. int(c.units) .. ' ' .. int(c.used) .. ' ' .. int(c.own) .. ' ' .. int(c.of)
+  local head = g.old and g.prior and '2g' .. carry_text(g.old) .. carry_text(g.prior) or '1g' .. carry_text(c)
   call('SET', g.key, head .. table.concat(words), 'PX', int(spare + ceildiv(max(0, min(expires, END) - now), 1000)))
   return true
 end
