@@ -192,3 +192,48 @@ func TestUsageKeys(t *testing.T) {
 		t.Errorf("the index has an expired history: %q", got)
 	}
 }
+
+// The periods of a history are as earlier versions read them, which refuse a third word, until the plan of the key
+// changes. Then each has the plan with which it was charged last.
+func TestPlansOfPeriods(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "plans")
+	begin := stint.At(time.Now().Truncate(time.Hour))
+	charge := func(hour int, plan string) {
+		t.Helper()
+		take := metered("a", 100, 1, stint.Ask)
+		take.Handling.Terms.Usage, take.Handling.Meter.Plan = 9, plan
+		testkit.Must(t, s.Decide(t.Context(), &stint.Call{At: begin.Add(time.Duration(hour) * time.Hour), Takes: []stint.Take{take}}))
+	}
+	is := func(want ...string) {
+		t.Helper()
+		for hour, value := range want {
+			from := begin.Add(time.Duration(hour) * time.Hour)
+			if got := server.Do("HGET", "plans:usage:a", fmt.Sprintf("%d %d", from, from.Add(time.Hour))); got != value {
+				t.Errorf("period %d is %q, want %q", hour, got, value)
+			}
+		}
+	}
+	for hour := range 3 {
+		charge(hour, "")
+	}
+	is("1 ", "1 ")
+	charge(3, "pro")
+	is("1  ", "1  ", "1  ")
+	for hour := range 3 {
+		charge(4+hour, "pro")
+	}
+	is("1  ", "1  ", "1  ", "1 ", "1 ", "1 ")
+	charge(6, "free")
+	is("1  ", "1  ", "1  ", "1  pro", "1  pro", "1  pro")
+	var plans []string
+	testkit.Must(t, s.Usages(t.Context(), func(u transaction.Usage) bool {
+		for _, p := range u.History {
+			plans = append(plans, p.Plan)
+		}
+		return true
+	}))
+	if got := strings.Join(plans, ","); got != ",,,pro,pro,pro,free" {
+		t.Errorf("the plans are %s", got)
+	}
+}

@@ -5,7 +5,10 @@
 --
 --   cur                                 1767225600000000 1767229200000000 85 80,
 --   1767222000000000 1767225600000000   12  pro               used, the thresholds that were reached, and the plan
+--   1767218400000000 1767222000000000   7                     without one: it is that of the names
 --   of                                  the names of the key, as migrate.Usage writes them
+--
+-- So a history without a change of plan is as versions write and read it that know no plans of periods.
 --
 -- The sorted set of usages has the keys of the histories of this partition, by the time at which they
 -- expire. That of events has their IDs in order, and the hash of events by ID
@@ -74,10 +77,25 @@ local function plan_of(names)
   return text
 end
 
--- roll makes the period from start to stop the current one. The one before has the plan of its last charge.
+-- name_plans gives the periods that have no plan that of the names of the key, before these change.
+local function name_plans(m)
+  local plan = plan_of(m.known)
+  if plan == plan_of(m.names) then
+    return
+  end
+  local all = call('HGETALL', m.key)
+  for i = 1, #all, 2 do
+    if match(all[i], '^%d+ %d+$') and match(all[i + 1], '^%d+ [%d,]*$') then
+      call('HSET', m.key, all[i], all[i + 1] .. ' ' .. plan)
+    end
+  end
+end
+
+-- roll makes the period from start to stop the current one. The one before has the plan of its last charge, which is
+-- that of the names.
 local function roll(m, start, stop)
   if m.start then
-    call('HSET', m.key, int(m.start) .. ' ' .. int(m.stop), int(m.used) .. ' ' .. m.fired .. ' ' .. plan_of(m.known or ''))
+    call('HSET', m.key, int(m.start) .. ' ' .. int(m.stop), int(m.used) .. ' ' .. m.fired)
   end
   m.start, m.stop, m.used, m.fired = start, stop, 0, ''
   local field = int(start) .. ' ' .. int(stop)
@@ -178,6 +196,9 @@ function metering.after(p, now, spare)
   end
   local expires = min(stop + m.keep * span, END)
   if m.known ~= m.names then
+    if m.known then
+      name_plans(m)
+    end
     call('HSET', m.key, 'cur', period_text(m), 'of', m.names)
   else
     call('HSET', m.key, 'cur', period_text(m))
