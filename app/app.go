@@ -94,7 +94,7 @@ func New(config settings.Config) (*App, error) {
 	if err = a.openOTLP(); err != nil {
 		return nil, err
 	}
-	a.stores, err = stores.Open(stores.Options{Config: &a.config, Log: a.log, Traced: a.otlp.Store, OnAlone: a.readyChanged, OnFailure: a.failService, OnLost: a.markLoss})
+	a.stores, err = stores.Open(stores.Options{Config: &a.config, Log: a.log, Traced: a.otlp.Store, OnAlone: a.readyChanged, OnFailure: a.failService, OnLost: a.markLoss, LossEnds: a.lossEnds})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 // clients is what the service knows of single clients, from its records.
 type clients struct {
 	*inforce.Records
+	overridden *inforce.Overridden
+
 	failed  atomic.Uint64 // look-ups
 	misfits atomic.Uint64 // overrides that do not fit their rule
 }
@@ -39,6 +41,7 @@ func (a *App) openClients() {
 				"hint", "correct or delete the override")
 		},
 	})
+	c.overridden = inforce.NewOverridden(c.Records)
 	a.clients = c
 	a.metrics.Clients(func() telemetry.ClientsStats {
 		return telemetry.ClientsStats{Failed: c.failed.Load(), Misfits: c.misfits.Load()}

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"time"
+
+	"stint"
 	"stint/internal/transaction"
 	"stint/rule"
 	"stint/server/httpapi/limitjson"
@@ -40,4 +43,13 @@ func (a *App) lossOf(r *rule.Rule) *limitjson.Loss {
 		}
 	}
 	return nil
+}
+
+// lossEnds implements [stores.Options.LossEnds]: overrides give limits whose periods end later.
+func (a *App) lossEnds(r *rule.Rule, lost stint.Instant) stint.Instant {
+	ends := func(l *stint.Limit) stint.Instant { return transaction.LossEnds(l, lost) }
+	if a.clients == nil {
+		return ends(r.Stored)
+	}
+	return a.clients.overridden.Until(r, time.Now(), ends)
 }

@@ -11,6 +11,7 @@ import (
 
 	"stint/app/settings"
 	"stint/internal/testkit"
+	"stint/records"
 )
 
 // durableRules are rules of which two are durable.
@@ -192,4 +193,28 @@ func changeFile(t *testing.T, file string) {
 	testkit.Must(t, err)
 	content[len(content)/2] ^= 1
 	write(t, file, string(content))
+}
+
+// A loss lasts until the longest period that it concerns has ended, which may be that of an override.
+func TestLossOfOverride(t *testing.T) {
+	const per = 300 * 24 * time.Hour
+	redis := testkit.StartRedis(t, "--appendonly", "yes", "--dir", t.TempDir())
+	s := startWithRecords(t, "domain: api\ndescriptors:\n  - {key: user, rate_limit: {requests: 5, per: 10ms, durable: true, on_store_failure: deny}}\n", redis.URL(), nil)
+	s.edit(records.Edit{Put: records.Override{Target: "user=x", Rule: "api/user", Per: per}})
+	s.edit(records.Edit{Put: records.Override{Target: "user=y", Rule: "other", Per: per + time.Hour}})
+	s.passed("x", 1)
+	redis.Do("FLUSHALL")
+	testkit.Until(t, "the loss is noticed", func() bool { return s.metric("stint_durable_losses_total") == 1 })
+	testkit.Until(t, "the period of the rule's own limit ends", func() bool { return s.passed("y", 1) == 1 })
+	if s.passed("x", 1) == 1 {
+		t.Error("the period of the override has ended")
+	}
+	until := time.Unix(0, 0).UTC().Add((time.Since(time.Unix(0, 0))/per + 1) * per).Format(time.RFC3339)
+	if _, body := s.admin(http.MethodGet, "/v1/accept-loss", ""); !strings.Contains(body, `"until":"`+until) {
+		t.Errorf("losses: %s, want until %s", body, until)
+	}
+	s.log.await(t, 0, "counts of durable rules were lost", "until="+until)
+	if n := s.metric(`stint_durable_lost{domain="api",rule="api/user"}`); n != 1 {
+		t.Errorf("the metric of the rule is %v", n)
+	}
 }

@@ -19,7 +19,7 @@ type Loss struct {
 	Rule  string // DOMAIN/NAME
 	Place string // where counts were lost: a server, or the state file
 	Since time.Time
-	Until time.Time // when the period of the loss ends
+	Until time.Time // when the period of the loss ends, of all limits of the rule the last
 	Of    *rule.Rule
 }
 
@@ -28,7 +28,8 @@ type losses struct {
 	mu      sync.Mutex
 	byPlace map[string][]transaction.Loss
 	noticed uint64
-	rules   []*rule.Rule // durable ones
+	rules   []*rule.Rule                                         // durable ones
+	ends    func(r *rule.Rule, lost stint.Instant) stint.Instant // Options.LossEnds
 }
 
 // watchLosses sets the rules of which losses matter.
@@ -62,12 +63,23 @@ func (st *Stores) Losses() (all []Loss) {
 // ofRules returns the rules that a loss concerns.
 func (l *losses) ofRules(place string, loss *transaction.Loss) (all []Loss) {
 	for _, r := range l.rules {
-		name, ends := transaction.RuleName(r.Domain, r.Name), transaction.LossEnds(r.Stored, loss.At)
-		if !loss.Accepted(name) && ends.Time().After(time.Now()) {
+		name := transaction.RuleName(r.Domain, r.Name)
+		if loss.Accepted(name) {
+			continue
+		}
+		if ends := l.endOf(r, loss.At); ends.Time().After(time.Now()) {
 			all = append(all, Loss{name, place, loss.At.Time().UTC(), ends.Time().UTC(), r})
 		}
 	}
 	return all
+}
+
+// endOf returns when a loss concerns no take of a rule any more.
+func (l *losses) endOf(r *rule.Rule, lost stint.Instant) stint.Instant {
+	if l.ends == nil {
+		return transaction.LossEnds(r.Stored, lost)
+	}
+	return l.ends(r, lost)
 }
 
 // lookLosses asks a server for losses, if some rule is durable.

@@ -36,6 +36,10 @@ type Options struct {
 	// OnLost is called with the name of a server that may have lost counts.
 	OnLost func(server string)
 
+	// LossEnds returns when the last take of a durable rule no longer depends on what was counted before a loss. It
+	// must not call the stores. Nil: that is so when the period of the rule's own limit ends.
+	LossEnds func(r *rule.Rule, lost stint.Instant) stint.Instant
+
 	// OnFailure is called with an error after which the service must not continue. It must not block.
 	OnFailure func(error)
 }
@@ -74,7 +78,7 @@ type Stores struct {
 // Open opens the configured stores, and loads the counts of the state file. It starts nothing. Errors
 // are [*settings.Error].
 func Open(options Options) (*Stores, error) {
-	st := &Stores{config: options.Config, log: options.Log, options: options}
+	st := &Stores{config: options.Config, log: options.Log, options: options, losses: losses{ends: options.LossEnds}}
 	for _, open := range []func() error{st.openStore, st.openSecret, st.openGossip} {
 		if err := open(); err != nil {
 			st.Close()

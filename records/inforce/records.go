@@ -176,7 +176,5 @@ func (k *known) Override(name string, now time.Time) (limiter.Override, bool) {
 	if o == nil {
 		return limiter.Override{}, false
 	}
-	return limiter.Override{
-		Numbers: rule.Numbers{Requests: o.Requests, Per: o.Per, Burst: o.Burst, Unlimited: o.Unlimited}, Target: o.Target, Until: o.Until,
-	}, true
+	return limiter.Override{Numbers: numbersOf(o), Target: o.Target, Until: o.Until}, true
 }
