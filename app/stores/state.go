@@ -92,7 +92,8 @@ func stateHint(err error) string {
 	return "look for a faulty disk or another writer; delete the file that was set aside if nobody needs it"
 }
 
-// save writes the state file. It logs and counts errors, after which the old file stays.
+// save writes the state file. It logs and counts errors, after which the old file stays. While it fails, not each try
+// is logged, but that at the end of a service, which has the level of a message.
 func (st *Stores) save(level slog.Level) {
 	st.saving.Lock()
 	defer st.saving.Unlock()
@@ -100,9 +101,7 @@ func (st *Stores) save(level slog.Level) {
 	keys := st.memory.Stats().Keys
 	err := st.saveAll()
 	st.metrics.Saved(time.Now(), err)
-	if err != nil {
-		st.log.Error("counts not saved", "file", st.config.State, "error", err,
-			"hint", "see that the disk has room and the folder can be written; until then a restart goes back to the last counts that were saved")
+	if st.saves.Report(err, level >= slog.LevelInfo); err != nil {
 		return
 	}
 	st.log.Log(context.Background(), level, "counts saved", "file", st.config.State, "keys", keys, "took", since(began))

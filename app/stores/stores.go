@@ -16,6 +16,7 @@ import (
 	"stint/chain/servers"
 	"stint/fleet/gossip"
 	"stint/fleet/gossip/members"
+	"stint/internal/logging"
 	"stint/internal/system"
 	"stint/rule"
 	"stint/store/memory"
@@ -63,6 +64,7 @@ type Stores struct {
 
 	state     string             // path of the state file, with links resolved
 	saving    sync.Mutex         // held while the state file is written
+	saves     logging.RetryLog   // logs how that went
 	lock      *system.FileLock   // lock of the state file; nil: there is none
 	secret    *rule.KeySecret    // hashes values in keys; nil: they use the plain SHA-256
 	newSecret settings.NewSecret // to write beside the state file
@@ -79,6 +81,10 @@ type Stores struct {
 // are [*settings.Error].
 func Open(options Options) (*Stores, error) {
 	st := &Stores{config: options.Config, log: options.Log, options: options, losses: losses{ends: options.LossEnds}}
+	st.saves = logging.RetryLog{
+		Log: st.log, Event: "counts not saved", Again: "counts are saved again", About: []any{"file", st.config.State},
+		Hint: "see that the disk has room and the folder can be written; until then a restart goes back to the last counts that were saved",
+	}
 	for _, open := range []func() error{st.openStore, st.openSecret, st.openGossip} {
 		if err := open(); err != nil {
 			st.Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +91,48 @@ func TestLastTryKilled(t *testing.T) {
 		pass(time.Minute)
 		if w := s.status("GET", path, queue.Anonymous(alice)); w.Header().Get(queue.StateHeader) != "dead" || len(s.calls()) != 0 {
 			t.Errorf("%v, sent %d times more", w.Header(), len(s.calls()))
+		}
+	})
+}
+
+// away is a storage that claims nothing while it is away.
+type away struct {
+	queue.Lines
+	is atomic.Bool
+}
+
+func (a *away) Claim(ctx context.Context, worker string, lease time.Duration) (*queue.Entry, time.Duration, error) {
+	if a.is.Load() {
+		return nil, 0, errors.New("no answer")
+	}
+	return a.Lines.Claim(ctx, worker, lease)
+}
+
+// Failures that repeat fill no log: while a storage is away for half an hour a gateway writes some lines, and one when
+// it is back.
+func TestStorageAwayLog(t *testing.T) {
+	in(t, func(t *testing.T, s *site) {
+		s.worker.Stop(t.Context())
+		whole := s.storage
+		lines := &away{Lines: whole.Lines}
+		s.storage.Lines = lines
+		s.publish = func(context.Context) error {
+			if lines.is.Load() {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		lines.is.Store(true)
+		s.worker = s.newWorker()
+		s.storage = whole
+		pass(30 * time.Minute)
+		lines.is.Store(false)
+		pass(time.Minute)
+		log := s.logged.String()
+		for _, what := range []string{"claim", "publish"} {
+			if failed, again := strings.Count(log, "cannot "+what), strings.Count(log, what+"ed again"); failed < 5 || failed > 10 || again != 1 {
+				t.Errorf("%s: %d lines about failures and %d that it works again, want 5 to 10 and 1", what, failed, again)
+			}
 		}
 	})
 }

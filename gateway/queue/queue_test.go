@@ -59,6 +59,7 @@ type site struct {
 	logged  *bytes.Buffer
 	counts  queue.Counts
 	rules   func() any
+	publish func(context.Context) error
 
 	mu       sync.Mutex
 	upstream func(n int, w http.ResponseWriter, r *http.Request) // n is the number of the try, from 1
@@ -111,6 +112,7 @@ func (s *site) Ask(_ context.Context, r *queue.Record) (queue.Admission, error) 
 func (s *site) newWorker() *queue.Worker {
 	w := queue.NewWorker(queue.WorkerOptions{
 		Storage: s.storage, Keys: s.keys, Gate: s, Deliver: s.deliver, Signer: s.signer, Sends: 4, Counts: &s.counts, Log: s.log(), Rules: s.rules,
+		Publish: s.publish,
 	})
 	w.Start()
 	return w

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"stint/internal/logging"
 )
 
 const (
@@ -19,13 +21,14 @@ const (
 
 // sweepAll forgets old records until ctx is done.
 func (w *Worker) sweepAll(ctx context.Context) {
+	log := logging.RetryLog{Log: w.options.Log, Event: "cannot forget old records of the queue: they stay", Again: "old records of the queue are forgotten again", Hint: storageHint}
 	for {
 		w.wait(ctx, sweepEvery)
 		if ctx.Err() != nil {
 			return
 		}
-		if err := w.sweep(ctx); err != nil && ctx.Err() == nil {
-			w.options.Log.Error("cannot forget old records of the queue: they stay", "error", err)
+		if err := w.sweep(ctx); ctx.Err() == nil {
+			log.Report(err, false)
 		}
 	}
 }
@@ -87,10 +90,11 @@ func (w *Worker) sweepState(ctx context.Context, state State, excess int) (remov
 
 // publishAll publishes records until ctx is done.
 func (w *Worker) publishAll(ctx context.Context) {
+	log := logging.RetryLog{Log: w.options.Log, Event: "cannot publish records of the queue: they wait", Again: "records of the queue are published again", Hint: storageHint}
 	for ctx.Err() == nil {
 		w.checkRules(ctx)
-		if err := w.options.Publish(ctx); err != nil && ctx.Err() == nil {
-			w.options.Log.Error("cannot publish records of the queue: they wait", "error", err)
+		if err := w.options.Publish(ctx); ctx.Err() == nil {
+			log.Report(err, false)
 		}
 		w.idle(ctx, w.options.Poll)
 	}

@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"stint/gateway/queue/seal"
+	"stint/internal/logging"
 )
+
+// storageHint is the hint of log lines about a storage that fails.
+const storageHint = "see that the disk has room and the file can be written, or that Redis answers; it is tried again"
 
 // Admission is the answer of a Gate.
 type Admission struct {
@@ -159,6 +163,7 @@ func (w *Worker) Stop(ctx context.Context) {
 
 // claimAll claims records until ctx is done.
 func (w *Worker) claimAll(ctx context.Context) {
+	log := logging.RetryLog{Log: w.options.Log, Event: "cannot claim records of the queue: they wait", Again: "records of the queue are claimed again", Hint: storageHint}
 	for ctx.Err() == nil {
 		w.checkRules(ctx)
 		select {
@@ -184,8 +189,10 @@ func (w *Worker) claimAll(ctx context.Context) {
 			continue
 		}
 		<-w.slots
-		if err != nil && ctx.Err() == nil {
-			w.options.Log.Error("cannot claim records of the queue: they wait", "error", err)
+		if ctx.Err() == nil {
+			log.Report(err, false)
+		}
+		if err != nil {
 			next = firstPause
 		} else if next < 0 || next > w.options.Poll {
 			next = w.options.Poll
