@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/loadtest"
+	"stint/server/httpapi/limitjson"
 )
 
 // busyBucket returns a rule of 1,000 at once and as many a second, with more lines.
@@ -46,6 +48,7 @@ type held struct {
 		Units int64
 	}
 	Own        *struct{ Limit, Remaining int64 }
+	Losses     []limitjson.LeaseLoss
 	StoreError string `json:"store_error"`
 }
 
@@ -281,5 +284,75 @@ func TestRestartWithDataEndsNoDay(t *testing.T) {
 	// been written off, which is at most what can be lent.
 	if n := left.Limits[0].Remaining; n > 10_000-passed || n < 10_000-passed-2500 {
 		t.Errorf("%d passed and %d remain of 10000", passed, n)
+	}
+}
+
+// The log, the metrics and /v1/inspect name each change of epoch, and the same numbers of keys that it touches: by
+// what after_loss makes of them, on one server, and on the server of a Cluster that lost them.
+func TestLossNamesKeys(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		start func(*testing.T) (url string, servers []*testkit.RedisServer)
+	}{
+		{"one server", func(t *testing.T) (string, []*testkit.RedisServer) {
+			one := testkit.StartRedis(t)
+			return one.URL(), []*testkit.RedisServer{one}
+		}},
+		{"a Cluster", func(t *testing.T) (string, []*testkit.RedisServer) {
+			c := steadyCluster(t)
+			return c.URL(), c.Primaries()
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			url, servers := test.start(t)
+			file := filepath.Join(t.TempDir(), "rules.yaml")
+			write(t, file, busyBucket(leasedWords+"}\n  - key: kept\n    rate_limit: {requests: 100000, per: 1d, burst: 100000, algorithm: token_bucket, coordination: leased"))
+			s := start(t, func(c *settings.Config) { c.Rules, c.Store, c.StoreTimeout = []string{file}, url, patient })
+			ask := func() {
+				for range 5 {
+					s.ask(t, "user=x")
+					s.ask(t, "user=y")
+					s.ask(t, "kept=x")
+				}
+			}
+			testkit.Until(t, "the keys are busy", func() bool { ask(); return s.metric("stint_lease_keys") == 3 && s.holders("x").Here.Units > 0 })
+			if h := s.holders("x"); len(h.Losses) != 0 {
+				t.Errorf("before a loss: %+v", h.Losses)
+			}
+			for _, one := range servers {
+				one.Do("FLUSHALL")
+			}
+			testkit.Until(t, "the losses are noticed", func() bool {
+				ask()
+				return strings.Count(s.log.String(), "the store may have lost counts") == len(servers)
+			})
+			usedUp, kept := s.metric(`stint_lease_lost_keys_total{after_loss="used_up"}`), s.metric(`stint_lease_lost_keys_total{after_loss="kept"}`)
+			units := s.metric("stint_lease_lost_units_total")
+			if usedUp != 2 || kept != 1 || s.metric("stint_store_lost_total") != float64(len(servers)) {
+				t.Errorf("metrics: %v keys used up, %v kept, %v units", usedUp, kept, units)
+			}
+			var logged [3]float64
+			for line := range strings.Lines(s.log.String()) {
+				if strings.Contains(line, "the store may have lost counts") {
+					for i, word := range []string{" used_up_keys=", " kept_keys=", " leased_units="} {
+						_, rest, _ := strings.Cut(line, word)
+						n, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+						testkit.Must(t, err)
+						logged[i] += n
+					}
+				}
+			}
+			if logged != [3]float64{usedUp, kept, units} {
+				t.Errorf("the log has %v, the metrics %v", logged, [3]float64{usedUp, kept, units})
+			}
+			h := s.holders("x")
+			if len(h.Losses) != 1 || h.Losses[0].AtMS == 0 {
+				t.Fatalf("inspect has %+v", h.Losses)
+			}
+			if one := h.Losses[0]; len(servers) == 1 && (one.UsedUp != 2 || one.Kept != 1 || float64(one.Units) != units) || one.UsedUp < 1 {
+				t.Errorf("inspect has %+v", one)
+			}
+		})
 	}
 }

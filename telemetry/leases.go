@@ -11,25 +11,45 @@ type LeaseStats struct {
 	Repeated uint64 // keys sent again because an earlier message had no answer
 	Lent     uint64 // units lent in total
 	Returned uint64 // units of these that were returned unspent
+
+	// Of all losses of counts: keys of this process that count as used up since, keys that keep what the
+	// store still has, and units of all these that the process had.
+	LostUsedUp, LostKept, LostUnits uint64
 }
 
 // Leases sets the function that returns the numbers of leases, one element for each store. It is
 // called at each scrape. Call Leases at most once.
 func (m *Metrics) Leases(read func() []LeaseStats) {
 	m.reg.MustRegister(numbers[LeaseStats]{leaseNumbers, func(tell func(*LeaseStats, ...string)) {
-		var s LeaseStats
-		for _, one := range read() {
-			s.Keys += one.Keys
-			s.Held += one.Held
-			s.Idle += one.Idle
-			s.Asks += one.Asks
-			s.Messages += one.Messages
-			s.Repeated += one.Repeated
-			s.Lent += one.Lent
-			s.Returned += one.Returned
-		}
+		s := sumOfLeases(read())
 		tell(&s)
+	}}, numbers[uint64]{lostKeys, func(tell func(*uint64, ...string)) {
+		s := sumOfLeases(read())
+		tell(&s.LostUsedUp, "used_up")
+		tell(&s.LostKept, "kept")
 	}})
+}
+
+func sumOfLeases(all []LeaseStats) (s LeaseStats) {
+	for _, one := range all {
+		s.Keys += one.Keys
+		s.Held += one.Held
+		s.Idle += one.Idle
+		s.Asks += one.Asks
+		s.Messages += one.Messages
+		s.Repeated += one.Repeated
+		s.Lent += one.Lent
+		s.Returned += one.Returned
+		s.LostUsedUp += one.LostUsedUp
+		s.LostKept += one.LostKept
+		s.LostUnits += one.LostUnits
+	}
+	return s
+}
+
+// lostKeys is the metric of keys that losses of counts touched.
+var lostKeys = []number[uint64]{
+	counter("lease_lost_keys_total", "Busy keys of leased rules that losses of counts touched, by after_loss.", func(n *uint64) uint64 { return *n }, "after_loss"),
 }
 
 // leaseNumbers are the metrics of leases.
@@ -42,5 +62,6 @@ var leaseNumbers = []number[LeaseStats]{
 	counter("lease_home_units_total", "Units that this process returned unspent.", func(s *LeaseStats) uint64 { return s.Returned }),
 	counter("lease_store_decisions_total", "Calls of leased rules that the store decided.", func(s *LeaseStats) uint64 { return s.Asks }),
 	counter("lease_repeated_total", "Keys sent again because the store had not answered an earlier message.", func(s *LeaseStats) uint64 { return s.Repeated }),
+	counter("lease_lost_units_total", "Unspent units of this process for keys that losses of counts touched.", func(s *LeaseStats) uint64 { return s.LostUnits }),
 	counter("lease_messages_total", "Messages to the store with reports of units.", func(s *LeaseStats) uint64 { return s.Messages }),
 }

@@ -14,8 +14,8 @@ func TestLeases(t *testing.T) {
 	m := New(prometheus.NewRegistry())
 	m.Leases(func() []LeaseStats {
 		return []LeaseStats{
-			{Keys: 2, Held: 70, Idle: 20, Asks: 5, Messages: 9, Repeated: 1, Lent: 1000, Returned: 50},
-			{Keys: 1, Held: 30, Asks: 1, Lent: 1000, Returned: 150},
+			{Keys: 2, Held: 70, Idle: 20, Asks: 5, Messages: 9, Repeated: 1, Lent: 1000, Returned: 50, LostUsedUp: 3, LostKept: 4, LostUnits: 60},
+			{Keys: 1, Held: 30, Asks: 1, Lent: 1000, Returned: 150, LostUsedUp: 10, LostKept: 20, LostUnits: 1},
 		}
 	})
 	s := &service{metrics: m}
@@ -28,6 +28,9 @@ func TestLeases(t *testing.T) {
 		stint_lease_home_units_total 200
 		stint_lease_store_decisions_total 6
 		stint_lease_messages_total 9
+		stint_lease_lost_keys_total{after_loss="used_up"} 13
+		stint_lease_lost_keys_total{after_loss="kept"} 24
+		stint_lease_lost_units_total 61
 		stint_lease_repeated_total 1`)
 }
 

@@ -43,6 +43,11 @@ type server struct {
 	seen atomic.Bool   // it worked at some time
 	lost atomic.Uint64 // how often it had lost counts
 
+	lastLosses struct {
+		mu  sync.Mutex // guards all
+		all []serverLoss
+	}
+
 	unsaved atomic.Pointer[redis.Warning] // why a crash of it loses durable takes; nil: it saves them, or is unknown
 
 	evicted atomic.Uint64 // how many keys memcached evicted

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"stint"
 	"stint/chain/guard"
+	"stint/fleet/lease"
 	"stint/internal/logging"
+	"stint/server/httpapi/limitjson"
 	"stint/store/redis"
 	"stint/telemetry"
 )
@@ -96,9 +99,44 @@ func (st *Stores) countsLost(s *server, of logging.StoreServer) {
 	}
 	s.compared.Store(false)
 	st.options.OnLost(cmp.Or(of.Name, s.name))
-	leases := s.leases.Stats()
+	leases := s.noteLoss(of.Number, time.Now())
 	st.log.Warn("the store may have lost counts: it was emptied or started again, or another server took over",
-		"store", s.name, "server", cmp.Or(of.Name, s.name), "leased_keys", leases.Keys, "leased_units", leases.Held, "hint", s.lossHint())
+		"store", s.name, "server", cmp.Or(of.Name, s.name), "leased_keys", leases.UsedUp+leases.Kept,
+		"used_up_keys", leases.UsedUp, "kept_keys", leases.Kept, "leased_units", leases.Units, "hint", s.lossHint())
+}
+
+// serverLoss is a loss of counts by one of the Redis servers, and what it touched of this process.
+type serverLoss struct {
+	number int
+	at     time.Time
+	lease.Loss
+}
+
+// maxLosses is how many losses a server remembers.
+const maxLosses = 8
+
+// noteLoss remembers that a Redis server may have lost counts, and returns what that touches of this process.
+func (s *server) noteLoss(number int, at time.Time) lease.Loss {
+	touched := s.leases.Lost(func(t *stint.Take) bool { return s.serverOf(t) == number })
+	l := &s.lastLosses
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, serverLoss{number, at, touched})
+	l.all = l.all[max(0, len(l.all)-maxLosses):]
+	return touched
+}
+
+// lossesOf returns the last losses of the Redis server that has the key of a take.
+func (s *server) lossesOf(t *stint.Take) (all []limitjson.LeaseLoss) {
+	number, l := s.serverOf(t), &s.lastLosses
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.all {
+		if one.number == number {
+			all = append(all, limitjson.LeaseLoss{AtMS: one.at.UnixMilli(), UsedUp: one.UsedUp, Kept: one.Kept, Units: one.Units})
+		}
+	}
+	return all
 }
 
 // lossHint returns where to read what may pass after a server has lost counts.

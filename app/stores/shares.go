@@ -46,7 +46,7 @@ func (st *Stores) Lends() bool { return len(st.servers) > 0 && st.servers[0].red
 // Leases returns the store of a take's key, and what this process has of the key.
 func (st *Stores) Leases(t *stint.Take) (limitjson.LeaseStore, limitjson.LocalLease) {
 	s := st.server(t)
-	here := limitjson.LocalLease{Node: s.leases.Node(), Units: s.leases.Held(t)}
+	here := limitjson.LocalLease{Node: s.leases.Node(), Units: s.leases.Held(t), Losses: s.lossesOf(t)}
 	if part, divided := s.shares.Share(t); divided {
 		here.Share, here.ShareRemaining = part.Limit, part.Remaining
 	}

@@ -32,7 +32,9 @@ type entry struct {
 	seq      uint64        // number of the last report
 	epoch    stint.Instant // epoch of the store in which the units were lent
 	experience
-	recall bool // the store wants the units back
+	recall    bool   // the store wants the units back
+	lostAt    Moment // time of the last answer that had another epoch than the one before
+	lostUnits int64  // unspent units at that answer, and those that the report returned
 
 	unanswered bool   // the last report has no answer, and is repeated
 	asked      Moment // when that report was first sent
@@ -187,7 +189,11 @@ const (
 // applyLocked applies the answer to a report: the lent units, or that there are none.
 func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
 	e.unanswered, e.recall = false, a.Recall
-	kept := min(e.takeBackLocked(), int64(a.Held))
+	had := e.takeBackLocked()
+	if e.epoch != 0 && e.epoch != a.Began {
+		e.lostAt, e.lostUnits = now, had+int64(a.Home)
+	}
+	kept := min(had, int64(a.Held))
 	if a.Began != e.epoch && !a.KeptAfterLoss { // otherwise a.Held is what the store still has of the lease
 		kept = 0
 	}

@@ -39,7 +39,10 @@ type Node struct {
 }
 
 // counters are the figures behind Stats and Rules.
-type counters struct{ asks, messages, repeated, lent, returned atomic.Uint64 }
+type counters struct {
+	asks, messages, repeated, lent, returned atomic.Uint64
+	usedUp, kept, lost                       atomic.Uint64 // see Loss
+}
 
 // NewNode returns a node without units.
 func NewNode(o Options) *Node {

@@ -223,6 +223,9 @@ type Stats struct {
 	Repeated uint64 // keys in messages that were repeated because they had no answer
 	Lent     uint64 // units lent to this node
 	Returned uint64 // units of Lent that the node returned
+
+	// LostUsedUp, LostKept and LostUnits are the sums of all Loss.
+	LostUsedUp, LostKept, LostUnits uint64
 }
 
 // Stats returns the current figures.
@@ -233,6 +236,7 @@ func (n *Node) Stats() Stats {
 	st := Stats{
 		Keys: n.keys.n.Load(), Asks: n.count.asks.Load(), Messages: n.count.messages.Load(),
 		Repeated: n.count.repeated.Load(), Lent: n.count.lent.Load(), Returned: n.count.returned.Load(),
+		LostUsedUp: n.count.usedUp.Load(), LostKept: n.count.kept.Load(), LostUnits: n.count.lost.Load(),
 	}
 	for e := range n.keys.all {
 		left := e.held.Load().units()

@@ -24,6 +24,22 @@ type LocalLease struct {
 	// of it that can be taken now. Share is nil if the limit has no shares.
 	Share          *stint.Limit
 	ShareRemaining int64
+
+	// Losses are the changes of epoch of the key's server that this process noticed last, the newest last.
+	Losses []LeaseLoss
+}
+
+// LeaseLoss is a change of the epoch of a server: it may have lost counts.
+type LeaseLoss struct {
+	// AtMS is when this process noticed it, in milliseconds of Unix time.
+	AtMS int64 `json:"at_ms"`
+
+	// UsedUp and Kept are the busy keys of leased rules on the server, of this process, by after_loss: keys
+	// that count as used up since, and keys that keep what the server still has. Units are those of all
+	// these keys that the process had.
+	UsedUp int64 `json:"used_up"`
+	Kept   int64 `json:"kept"`
+	Units  int64 `json:"units"`
 }
 
 // Leases lists the nodes that have units of a key.
@@ -42,6 +58,9 @@ type Leases struct {
 
 	// Own is the share of this process; nil if the limit has none.
 	Own *leaseShare `json:"own,omitempty"`
+
+	// Losses are those of LocalLease.
+	Losses []LeaseLoss `json:"losses,omitempty"`
 
 	// StoreError is why the store did not answer.
 	StoreError string `json:"store_error,omitempty"`
@@ -73,7 +92,7 @@ const leaseTimeout = time.Second
 
 // LeasesOf lists the nodes that have units of a take's key; now is a time of the store's clock.
 func LeasesOf(ctx context.Context, s LeaseStore, t *stint.Take, now stint.Instant, here LocalLease) *Leases {
-	a := &Leases{Nodes: []leaseNode{}, Here: leaseHere{nodeName(here.Node), here.Units}}
+	a := &Leases{Nodes: []leaseNode{}, Here: leaseHere{nodeName(here.Node), here.Units}, Losses: here.Losses}
 	if here.Share != nil {
 		a.Own = &leaseShare{here.Share.Capacity(), here.ShareRemaining}
 	}

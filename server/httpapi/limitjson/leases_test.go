@@ -48,6 +48,13 @@ func TestLeases(t *testing.T) {
 			LocalLease{Node: 1, Units: 9},
 			`{"lent":0,"nodes":[],"here":{"node":"1","units":9},"store_error":"redis: no answer"}`,
 		},
+		{
+			"the server lost counts",
+			lender{epoch: now - 5_000_000},
+			LocalLease{Node: 1, Losses: []LeaseLoss{{AtMS: 1772366395000, UsedUp: 3, Units: 8}, {AtMS: 1772366396000, Kept: 2}}},
+			`{"epoch_ms":1772366395000,"lent":0,"nodes":[],"here":{"node":"1","units":0},"losses":[` +
+				`{"at_ms":1772366395000,"used_up":3,"kept":0,"units":8},{"at_ms":1772366396000,"used_up":0,"kept":2,"units":0}]}`,
+		},
 	} {
 		got, err := json.Marshal(LeasesOf(t.Context(), &test.store, &stint.Take{Limit: part}, now, test.here))
 		if err != nil || string(got) != test.want {
