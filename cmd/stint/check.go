@@ -86,7 +86,7 @@ func checkFlags(o *checkOptions) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("check", pflag.ContinueOnError)
 	flags.BoolVar(&o.env, "env", false, "report which variables of envoyproxy/ratelimit are used, and why others are not")
 	flags.BoolVar(&o.dump, "print", false, "print the rules as stint understands them")
-	flags.BoolVar(&o.modes, "modes", false, "report for strict limits too how nodes agree on them, and how much passes while the store is away")
+	flags.BoolVar(&o.modes, "modes", false, "report for strict limits too how nodes agree on them, and how much passes while the store is away; and for each limit what a restart, a failover and a flush of the store cost and admit")
 	flags.StringVar(&o.format, "format", "text", "`FORMAT` of the report: text or json")
 	flags.StringSliceVar(&o.failOn, "fail-on", nil, "`WHAT` makes the exit status 99: warning, note, the id of a finding, change, or the effect of a change: looser, stricter, anew, other, same; several with commas")
 	flags.StringArrayVar(&o.old, "against", nil, "`OLD` files or folders of rules: report what changes for which keys when the new rules replace them")

@@ -115,7 +115,7 @@ func (r *checkReport) read(ctx context.Context, names []string) error {
 	r.step.Set("computing bounds")
 	r.away = slices.Concat(modes.StoreAway(r.table), modes.Leased(r.table), modes.Eventual(r.table, r.options.config.SyncInterval), modes.Gossip(r.table, r.options.config.SyncInterval), modes.Durable(r.table))
 	if r.options.modes {
-		r.away = append(r.away, modes.Strict(r.table)...)
+		r.away = append(append(r.away, modes.Strict(r.table)...), modes.AfterLoss(r.table)...)
 	}
 	moved, err := moved(r.table, r.options.config.Store)
 	if err != nil {
