@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stint/cmd/stint/view"
 	"stint/internal/testkit"
 )
 
@@ -154,4 +155,20 @@ func TestNarrowBar(t *testing.T) {
 	if !strings.HasPrefix(drawn, "50% |") { // so that " 100% || (999 MB/s) [10m10s:10m10s]" fits
 		t.Errorf("drew %q", drawn)
 	}
+}
+
+// TestLongProgress draws a text that is wider than the terminal.
+func TestLongProgress(t *testing.T) {
+	t.Parallel()
+	ours, theirs := openTerminal(t)
+	defer theirs.Close()
+	done := view.Working(theirs, func() string { return strings.Repeat("words ", 20) })
+	chunk := make([]byte, 4096)
+	n, err := ours.Read(chunk)
+	testkit.Must(t, err)
+	done()
+	if !strings.Contains(string(chunk[:n]), "words") {
+		t.Errorf("drew %q", chunk[:n])
+	}
+	narrow(t, string(chunk[:n]))
 }
