@@ -15,7 +15,7 @@ func (a *App) usageOptions() factsapi.UsageOptions {
 		Store: a.stores, Limiter: a.limiter, Table: a.limiter.Table, Secret: a.stores.Secret(), Namespace: a.config.Namespace, Log: a.log,
 	}
 	if a.clients != nil {
-		o.Plan = a.clients.Plan
+		o.Plan, o.Subscribed = a.clients.Plan, a.clients.Subscribed
 		o.Grants = func(subject string, yield func(factsapi.Granted) bool) error {
 			return a.clients.EachGrant(subject, time.Now(), func(g inforce.Granted) bool { return yield(factsapi.Granted(g)) })
 		}

@@ -39,7 +39,13 @@ func TestPlan(t *testing.T) {
 		records.Subject{Name: "user=trial", Kind: records.User, Plan: "pro", PlanUntil: end, Subscribed: subscribed},
 		records.Subject{Name: "user=plain", Kind: records.User},
 	)
-	l := limiter.New(memory.New(memory.Options{}), planned(t), limiter.Options{Records: recordsOf(t, file)})
+	known := recordsOf(t, file)
+	for subject, want := range map[string]time.Time{"user=trial": subscribed, "user=plain": {}, "user=other": {}} {
+		if got := known.Subscribed(subject); !got.Equal(want) {
+			t.Errorf("%s subscribed at %v, want %v", subject, got, want)
+		}
+	}
+	l := limiter.New(memory.New(memory.Options{}), planned(t), limiter.Options{Records: known})
 	for _, step := range []struct {
 		user   string
 		at     time.Time

@@ -103,6 +103,18 @@ func (r *Records) Plan(subject string) string {
 	return plan
 }
 
+// Subscribed returns when the subscription of a subject such as user=42 began; the zero time if that is unknown, or
+// cannot be read.
+func (r *Records) Subscribed(subject string) (began time.Time) {
+	k, err := r.lookup(subject)
+	if err != nil {
+		r.failed(err)
+	} else if k.Subject != nil {
+		began = k.Subject.Subscribed
+	}
+	return began
+}
+
 // lookup returns what is known of a subject such as user=42.
 func (r *Records) lookup(subject string) (*records.Known, error) {
 	key, value, _ := strings.Cut(subject, "=")

@@ -39,6 +39,9 @@ type UsageOptions struct {
 	// Plan returns the plan of a subject whose history has none. Nil: there is none.
 	Plan func(subject string) string
 
+	// Subscribed returns when the subscription of a subject began, the zero time if that is unknown. Nil: it always is.
+	Subscribed func(subject string) time.Time
+
 	// Grants calls yield for the grants of a subject, or of all for "", that have not ended, until it returns
 	// false. Nil: there are none.
 	Grants func(subject string, yield func(Granted) bool) error

@@ -26,7 +26,7 @@ type Granted struct {
 	limiter.Grant
 }
 
-// GrantRow is what a key has of a grant, or of a rollover.
+// GrantRow is what a key has of a grant.
 type GrantRow struct {
 	Domain   string    `json:"domain"`
 	Rule     string    `json:"rule"`
@@ -41,9 +41,19 @@ type GrantRow struct {
 	Until    time.Time `json:"until"`
 }
 
+// RolloverRow is what a period of a key left to the next one.
+type RolloverRow struct {
+	Domain  string `json:"domain"`
+	Rule    string `json:"rule"`
+	Limit   string `json:"limit"`
+	Subject string `json:"subject"`
+	response.Rollover
+}
+
 // grantsAnswer is the answer to GET /v1/usage/grants.
 type grantsAnswer struct {
-	Grants []GrantRow `json:"grants"`
+	Grants    []GrantRow    `json:"grants"`
+	Rollovers []RolloverRow `json:"rollovers,omitempty"`
 }
 
 // serveGrants answers GET /v1/usage/grants.
@@ -54,67 +64,138 @@ func (a *usageAPI) serveGrants(w http.ResponseWriter, r *http.Request, f usageFi
 		}
 		defer func() { <-a.full }()
 	}
-	rows, err := a.grants(r.Context(), f)
+	answer, err := a.grants(r.Context(), f)
 	switch {
 	case errors.Is(err, errTooMany):
-		return jsonbody.Bad("", "the answer would have more than a million grants", "ask for one rule with rule=, or for one subject with subject=")
+		return jsonbody.Bad("", "the answer would have more than a million grants and rollovers", "ask for one rule with rule=, or for one subject with subject=")
 	case err != nil:
 		return a.failed(err)
 	case asCSV:
-		writeGrants(w, rows)
+		answer.writeCSV(w)
 	default:
-		jsonbody.WriteJSON(w, http.StatusOK, grantsAnswer{append([]GrantRow{}, rows...)})
+		jsonbody.WriteJSON(w, http.StatusOK, answer)
 	}
 	return nil
 }
 
-// granting is a key that a grant counts for.
+// granting is a key that a grant counts for, or one with a rollover, whose ID is "".
 type granting struct {
 	rule *rule.Rule
 	take stint.Take // of the key
 	Granted
 }
 
-// grants returns what is left of the grants that a filter selects, in order: by subject, domain and rule, then as
-// they are used. A grant has a row for each rule that follows from its subject alone.
-func (a *usageAPI) grants(ctx context.Context, f usageFilter) (rows []GrantRow, err error) {
-	table := a.options.Table()
-	if a.options.Grants == nil || table == nil {
-		return nil, nil
+// grants returns what is left of the grants and rollovers that a filter selects, in order: by subject, domain and rule,
+// grants then as they are used. A grant has a row for each rule that follows from its subject alone, and so has a rollover
+// unless the period before left nothing.
+func (a *usageAPI) grants(ctx context.Context, f usageFilter) (answer grantsAnswer, err error) {
+	answer.Grants = []GrantRow{}
+	taking := a.taking(f)
+	all, err := a.granted(taking, f)
+	if err != nil {
+		return answer, err
 	}
-	taking := map[string][]*rule.Rule{} // by the name of the limit that they take from plans
-	for _, r := range table.Rules() {
-		if r.Plan != nil && (f.rule == "" || r.Name == f.rule) {
-			taking[r.Plan.Limit] = append(taking[r.Plan.Limit], r)
+	rolling, err := a.rolling(ctx, taking, f)
+	if all = append(all, rolling...); err != nil || len(all) > maxRows {
+		return answer, cmp.Or(err, errTooMany)
+	}
+	books, err := a.books(ctx, all)
+	if err != nil {
+		return answer, err
+	}
+	now := stint.At(a.options.now())
+	for i := range all {
+		answer.add(&all[i], books[all[i].name()], f.from, now)
+	}
+	slices.SortStableFunc(answer.Grants, func(a, b GrantRow) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Priority, b.Priority), a.Until.Compare(b.Until))
+	})
+	slices.SortStableFunc(answer.Rollovers, func(a, b RolloverRow) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule))
+	})
+	return answer, nil
+}
+
+// add adds the row of a grant or of a rollover, unless it ends before a time.
+func (answer *grantsAnswer) add(g *granting, book *transaction.Book, from time.Time, now stint.Instant) {
+	if g.ID == "" {
+		if r := response.RolloverOf(g.rule.Stored, int64(g.rule.Usage.Rollover), book, now); r.Units > 0 && !r.Until.Before(from) {
+			answer.Rollovers = append(answer.Rollovers, RolloverRow{g.rule.Domain, g.rule.Name, g.Limit, g.Subject, *r})
+		}
+		return
+	}
+	one := response.GrantsOf([]limiter.Grant{g.Grant}, book, now)[0]
+	if g.Until > now && !one.Until.Before(from) {
+		answer.Grants = append(answer.Grants, GrantRow{g.rule.Domain, g.rule.Name, g.Limit, g.Subject, one.ID, one.Units, one.Used, one.Left, one.Priority, one.From, one.Until})
+	}
+}
+
+// taking returns the rules of a filter that take their limits from plans, by the names of these limits.
+func (a *usageAPI) taking(f usageFilter) map[string][]*rule.Rule {
+	taking := map[string][]*rule.Rule{}
+	if table := a.options.Table(); table != nil {
+		for _, r := range table.Rules() {
+			if r.Plan != nil && (f.rule == "" || r.Name == f.rule) {
+				taking[r.Plan.Limit] = append(taking[r.Plan.Limit], r)
+			}
 		}
 	}
-	var all []granting
+	return taking
+}
+
+// granted returns the keys that the grants of a filter's subjects count for.
+func (a *usageAPI) granted(taking map[string][]*rule.Rule, f usageFilter) (all []granting, err error) {
+	if a.options.Grants == nil {
+		return nil, nil
+	}
 	err = a.options.Grants(f.subject, func(g Granted) bool {
 		all = append(all, a.grantingOf(taking[g.Limit], g)...)
 		return len(all) <= maxRows
 	})
-	if err == nil && len(all) > maxRows {
-		err = errTooMany
-	}
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	books, err := a.books(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	now := stint.At(a.options.now())
-	for i := range all {
-		g := &all[i]
-		one := response.GrantsOf([]limiter.Grant{g.Grant}, books[g.name()], now)[0]
-		if g.Until > now && !one.Until.Before(f.from) {
-			rows = append(rows, GrantRow{g.rule.Domain, g.rule.Name, g.Limit, g.Subject, one.ID, one.Units, one.Used, one.Left, one.Priority, one.From, one.Until})
+	return all, err
+}
+
+// rolling returns the keys of a filter's subjects whose limits have a rollover: of all subjects those that have a
+// history.
+func (a *usageAPI) rolling(ctx context.Context, taking map[string][]*rule.Rule, f usageFilter) (all []granting, err error) {
+	rules, seen := map[string]*rule.Rule{}, map[string]bool{}
+	for _, of := range taking {
+		for _, r := range of {
+			for _, variant := range r.Plan.Rules {
+				if variant.Usage != nil && variant.Usage.Rollover > 0 {
+					rules[nameOf(r.Domain, r.Name)] = r
+				}
+			}
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b GrantRow) int {
-		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Priority, b.Priority), a.Until.Compare(b.Until))
+	add := func(r *rule.Rule, subject string) {
+		g := Granted{Subject: subject, Limit: r.Plan.Limit}
+		if a.options.Subscribed != nil {
+			g.Subscribed = a.options.Subscribed(subject)
+		}
+		for _, one := range a.grantingOf([]*rule.Rule{r}, g) {
+			if one.rule.Usage != nil && one.rule.Usage.Rollover > 0 && !seen[one.name()] {
+				seen[one.name()] = true // several servers may have a part of a history
+				all = append(all, one)
+			}
+		}
+	}
+	if f.subject != "" {
+		for _, r := range rules {
+			add(r, f.subject)
+		}
+		return all, nil
+	}
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	err = a.options.Store.Usages(ctx, func(u transaction.Usage) bool {
+		if r := rules[nameOf(u.Domain, u.Rule)]; r != nil {
+			add(r, u.Subject)
+		}
+		return len(all) <= maxRows
 	})
-	return rows, nil
+	return all, err
 }
 
 // name identifies the key in a map.
@@ -156,8 +237,17 @@ func (a *usageAPI) books(ctx context.Context, all []granting) (map[string]*trans
 
 var grantHead = []string{"domain", "rule", "limit", "subject", "grant", "units", "used", "left", "priority", "from", "until"}
 
-// writeGrants answers with grants as CSV.
-func writeGrants(w http.ResponseWriter, rows []GrantRow) {
+// writeCSV answers with grants as CSV. A rollover has no ID, and the priority 0, as it is used first.
+func (answer *grantsAnswer) writeCSV(w http.ResponseWriter) {
+	rows := make([]GrantRow, 0, len(answer.Grants)+len(answer.Rollovers))
+	for i := range answer.Rollovers {
+		r := &answer.Rollovers[i]
+		rows = append(rows, GrantRow{Domain: r.Domain, Rule: r.Rule, Limit: r.Limit, Subject: r.Subject, Units: r.Units, Used: r.Used, Left: r.Left, Until: r.Until})
+	}
+	rows = append(rows, answer.Grants...)
+	slices.SortStableFunc(rows, func(a, b GrantRow) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule))
+	})
 	writeCSV(w, grantHead, func(write func(line []string) error) {
 		for i := range rows {
 			r, from := &rows[i], ""

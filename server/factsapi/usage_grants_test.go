@@ -153,3 +153,51 @@ func TestMeGrants(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// An operator sees what periods left to the next ones: of all subjects, of one, of a rule, also without records.
+func TestRollovers(t *testing.T) {
+	rules := strings.NewReplacer("per: 1d", "per: 1d, rollover: 4", "anchor: subscription", "anchor: subscription, rollover: 30").Replace(planRules)
+	s := serviceOf(t, rules, plans{"user=42": {"pro", 15}, "user=45": {"house", 1}})
+	s.options.Plan = func(subject string) string { return map[string]string{"user=42": "pro", "user=45": "house"}[subject] }
+	s.options.Subscribed = func(subject string) time.Time {
+		return map[string]time.Time{"user=42": time.Date(2026, 1, 15, 0, 0, 0, 0, time.UTC)}[subject]
+	}
+	s.take(80, "user", "42")
+	s.now = time.Date(2026, 3, 19, 12, 0, 0, 0, time.UTC)
+	s.take(8, "user", "43")
+	s.take(10, "user", "44")
+	s.take(1, "user", "45")
+	s.now = s.now.AddDate(0, 0, 1)
+	s.take(5, "user", "42")
+	h := NewUsage(s.options)
+	const user42 = `{"domain":"api","rule":"calls#1","limit":"api","subject":"user=42","units":20,"used":5,"left":15,"until":"2026-04-15T00:00:00Z"}`
+	const user43 = `{"domain":"api","rule":"calls#1","limit":"api","subject":"user=43","units":2,"used":0,"left":2,"until":"2026-03-21T00:00:00Z"}`
+	for path, want := range map[string]string{
+		"/v1/usage/grants":                                `,"rollovers":[` + user42 + "," + user43 + "]",
+		"/v1/usage/grants?subject=user%3D42":              `,"rollovers":[` + user42 + "]",
+		"/v1/usage/grants?rule=calls%231&from=2026-03-22": `,"rollovers":[` + user42 + "]",
+		"/v1/usage/grants?rule=calls":                     "",
+		"/v1/usage/grants?subject=user%3D44":              "",
+		"/v1/usage/grants?subject=user%3D45":              "",
+		"/v1/usage/grants?subject=org%3D42":               "",
+	} {
+		if status, body, _ := s.ask(h, path); status != http.StatusOK || body != `{"grants":[]`+want+"}\n" {
+			t.Errorf("%s: %d %s, want %s", path, status, body, want)
+		}
+	}
+	s.options.Grants = func(subject string, yield func(Granted) bool) error {
+		yield(Granted{Subject: "user=42", Limit: "api", Grant: limiter.Grant{ID: "gift", Units: 5, Until: stint.At(s.now.AddDate(1, 0, 0))}})
+		return nil
+	}
+	_, csv, _ := s.ask(NewUsage(s.options), "/v1/usage/grants?format=csv")
+	if want := strings.Join(grantHead, ",") + "\napi,calls#1,api,user=42,,20,5,15,0,,2026-04-15T00:00:00Z\napi,calls#1,api,user=42,gift,5,0,5,0,,2027-03-20T12:00:00Z\n" +
+		"api,calls#1,api,user=43,,2,0,2,0,,2026-03-21T00:00:00Z\n"; csv != want {
+		t.Errorf("%q, want %q", csv, want)
+	}
+	s.options.Grants, s.options.Store = nil, broken{}
+	for _, path := range []string{"/v1/usage/grants", "/v1/usage/grants?subject=user%3D42"} {
+		if status, body, _ := s.ask(NewUsage(s.options), path); status != http.StatusServiceUnavailable || strings.Contains(body, "secret") {
+			t.Errorf("%s of a broken store: %d %s", path, status, body)
+		}
+	}
+}

@@ -176,6 +176,24 @@ func TestBooksKeepUse(t *testing.T) {
 	}
 }
 
+// A key with a rollover has its history as long as its carry may leave something.
+func TestRolloverKeepsHistory(t *testing.T) {
+	server := testkit.StartRedis(t)
+	s := openIn(t, server, "books")
+	for key, want := range map[string]time.Duration{"a": 14 * time.Hour, "b": 3 * time.Hour} {
+		one := metered(key, 10, 1, stint.Ask)
+		one.Limit = stint.MustLimit(stint.Spec{Requests: 10, Per: time.Hour})
+		if key == "a" {
+			one.Handling.Meter.Rollover = 4
+		}
+		decide(t, s, one)
+		left, _ := strconv.Atoi(server.Do("PTTL", "books:usage:"+key))
+		if ttl := time.Duration(left) * time.Millisecond; ttl > want+time.Minute || ttl < want-time.Hour {
+			t.Errorf("the history of %s lives for %v, want at most %v", key, ttl, want)
+		}
+	}
+}
+
 // After a clock that ran ahead is corrected a key has the rollover that it had before, less what was used
 // since.
 func TestRolloverAfterClockAhead(t *testing.T) {

@@ -15,7 +15,7 @@ func usageCommand() Command {
 		Name: "usage", Args: "[flags] [KEY=VALUE]", Summary: "show who used how much, by periods", Run: runUsage, Flags: flagsOf(new(usageOptions).flags),
 		Text: "Shows the use of limits with usage, of one subject or of all, by periods. --plans adds it up by\n" +
 			"plan; --export prints the periods that have ended, each row with an ID that never changes; --grants\n" +
-			"prints what is left of grants.\n\n" +
+			"prints what is left of grants and of rollovers.\n\n" +
 			"  stint usage user=42\n  stint usage --rule api/user --from 2026-01-01 --csv\n" + adminTextFor(access.Read),
 	}
 }
@@ -32,7 +32,7 @@ func (o *usageOptions) flags(c *adminCall, name string) *pflag.FlagSet {
 		textFlag{&o.from, "from", "only periods that ended after `TIME`, a date such as 2026-01-31 or a time"})
 	flags.BoolVar(&o.plans, "plans", false, "add it up by plan")
 	flags.BoolVar(&o.export, "export", false, "only periods that have ended")
-	flags.BoolVar(&o.grants, "grants", false, "what is left of grants")
+	flags.BoolVar(&o.grants, "grants", false, "what is left of grants and rollovers")
 	flags.BoolVar(&o.csv, "csv", false, "print CSV")
 	return flags
 }

@@ -1,8 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -10,6 +12,7 @@ import (
 type Usage struct {
 	Usage, Plans []used
 	Grants       []grant
+	Rollovers    []grant
 }
 
 // used is a row of the answer, of a subject or of a plan.
@@ -23,19 +26,21 @@ type used struct {
 // Print prints the use in columns, by plan or by subject.
 func (a *Usage) Print(w io.Writer, plans bool) {
 	switch {
-	case len(a.Usage)+len(a.Plans)+len(a.Grants) == 0:
+	case len(a.Usage)+len(a.Plans)+len(a.Grants)+len(a.Rollovers) == 0:
 		fmt.Fprintln(w, "none")
 		return
-	case len(a.Grants) > 0:
+	case len(a.Grants)+len(a.Rollovers) > 0:
 		fmt.Fprintln(w, "SUBJECT\tRULE\tGRANT\tLEFT")
 	case plans:
 		fmt.Fprintln(w, "PLAN\tRULE\tPERIOD\tSUBJECTS\tUSED")
 	default:
 		fmt.Fprintln(w, "SUBJECT\tPLAN\tRULE\tPERIOD\tUSED")
 	}
-	for i := range a.Grants {
-		g := &a.Grants[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.Subject, strings.TrimSuffix(g.Rule+" "+g.Limit, " "), g.Grant, g.text())
+	balances := slices.Concat(a.Rollovers, a.Grants)
+	slices.SortStableFunc(balances, func(a, b grant) int { return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Rule, b.Rule)) })
+	for i := range balances {
+		g := &balances[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.Subject, strings.TrimSuffix(g.Rule+" "+g.Limit, " "), cmp.Or(g.Grant, "(rollover)"), g.text())
 	}
 	for _, r := range a.Plans {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", OrDash(r.Plan), r.name(), r.period(), r.Subjects, r.units())

@@ -12,6 +12,7 @@
 -- are exact.
 
 local MAX_IDLE = 12 -- periods that a carry outlives
+granting.PERIODS = MAX_IDLE + 1 -- after that of a carry, in which it may leave something
 local KEPT_USE = 31622400000000 -- the microseconds that the use of grants outlives them and the last charge
 local MAX_ENDED = 32 -- ended grants whose use is kept
 local MOST_USED_CARRY = 2 ^ 47 -- of a carry, twice the most units

@@ -194,7 +194,11 @@ function metering.after(p, now, spare)
   if p.letter == 'c' then
     span = span + metering.DAYS
   end
-  local expires = min(stop + m.keep * span, END)
+  local keep = m.keep
+  if g and g.most > 0 then
+    keep = max(keep, granting.PERIODS) -- who has a rollover is found by the history
+  end
+  local expires = min(stop + keep * span, END)
   if m.known ~= m.names then
     if m.known then
       name_plans(m)
