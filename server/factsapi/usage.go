@@ -101,8 +101,12 @@ func NewUsage(o UsageOptions) http.Handler {
 			jsonbody.RefuseMethod(w, r, "GET", "HEAD")
 			return
 		}
-		if f := a.serve(w, r); f != nil {
-			f.Write(w)
+		to := newReadWriter(w)
+		if f := a.serve(to, r); f != nil {
+			f.Write(to)
+		}
+		if to.slow {
+			a.options.Log.Warn("usage not sent: the client does not read it", "client", r.RemoteAddr, "path", r.URL.Path, "sent", to.sent)
 		}
 	})
 }
@@ -164,7 +168,7 @@ func (a *usageAPI) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault
 }
 
 // enter waits until the request may read all histories. The memory of such requests is bounded by their number; they
-// keep it until their clients have read the answers.
+// keep it until their clients have read the answers, or stop to read: see readWriter.
 func (a *usageAPI) enter(ctx context.Context, w http.ResponseWriter) *jsonbody.Fault {
 	ctx, cancel := context.WithTimeout(ctx, waitFull)
 	defer cancel()
