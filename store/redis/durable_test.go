@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -249,6 +250,38 @@ func TestDurableFailover(t *testing.T) {
 			}
 			if found, err := s.Losses(t.Context()); err != nil || len(found) > 0 != lags {
 				t.Errorf("%+v, %v", found, err)
+			}
+		})
+	}
+}
+
+// A primary that copies a replica without the last takes, and then is the primary again, has lost these takes, also if
+// no take reached that replica meanwhile. One that copies a replica with all takes has lost none.
+func TestDurablePrimaryCopiesReplica(t *testing.T) {
+	for name, lags := range map[string]bool{"with all takes": false, "without the last one": true} {
+		t.Run(name, func(t *testing.T) {
+			primary, replica := testkit.StartRedis(t, "--repl-diskless-sync-delay", "0"), testkit.StartRedis(t, "--repl-diskless-sync-delay", "0")
+			follow := func(server, of *testkit.RedisServer) {
+				t.Helper()
+				host, port, _ := strings.Cut(of.Addr, ":")
+				server.Do("REPLICAOF", host, port)
+				testkit.Until(t, "the copy is complete", func() bool { return strings.Contains(server.Do("INFO", "replication"), "master_link_status:up") })
+			}
+			s := openIn(t, primary, "copies")
+			take := durable("a", "k", monthly, 1)
+			mustCount(t, s, take, 99)
+			if !lags {
+				mustCount(t, s, take, 98)
+			}
+			follow(replica, primary)
+			replica.Do("REPLICAOF", "NO", "ONE")
+			if lags {
+				mustCount(t, s, take, 98)
+			}
+			follow(primary, replica)
+			primary.Do("REPLICAOF", "NO", "ONE")
+			if _, lost := decideDurable(t, s, noon, take); (lost != nil) != lags {
+				t.Errorf("lost %v", lost)
 			}
 		})
 	}
