@@ -134,3 +134,40 @@ func TestJournalOfFormerRule(t *testing.T) {
 		t.Errorf("%v losses", n)
 	}
 }
+
+// A file of the journal that a crash left after the state file was saved, which has all that it has, is not put over
+// the counts that takes had meanwhile while their rule was not durable.
+func TestJournalBeforeTheState(t *testing.T) {
+	dir := t.TempDir()
+	rules, state := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "counts")
+	durable := "domain: api\ndescriptors:\n  - {key: k, rate_limit: {requests: 4, per: 300d, durable: true}}\n"
+	write(t, rules, durable)
+	node := func() *service {
+		return start(t, func(c *settings.Config) { c.Rules, c.State, c.StateInterval = []string{rules}, state, time.Hour })
+	}
+	s := node()
+	s.answers("k", true, false)
+	testkit.Until(t, "the state file says that there is a journal", func() bool {
+		_, err := os.Stat(state)
+		return err == nil
+	})
+	files, err := filepath.Glob(state + ".journal-*")
+	testkit.Must(t, err)
+	left := files[len(files)-1]
+	s.answers("k", true, false)
+	content, err := os.ReadFile(left)
+	testkit.Must(t, err)
+	write(t, rules, strings.Replace(durable, ", durable: true", "", 1))
+	testkit.Must(t, s.Reload("test"))
+	for range 2 {
+		s.answers("k", true, false)
+	}
+	s.Stop(context.Background())
+	write(t, left, string(content))
+	write(t, rules, durable)
+	s = node()
+	s.answers("k", false, false)
+	if n := s.metric("stint_durable_losses_total"); n != 0 {
+		t.Errorf("%v losses", n)
+	}
+}

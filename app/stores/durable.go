@@ -208,7 +208,7 @@ func (d *durable) accept(ctx context.Context, rule string) error {
 // journal that is of no use stops the start: to go on without it would give durable limits a fresh start.
 func (st *Stores) replay() (loss transaction.Loss, err error) {
 	began := time.Now()
-	st.replayed, err = system.ReplayJournal(st.state, system.JournalReader{Head: st.memory.ReplayHead, Record: func(record []byte) error {
+	st.replayed, err = system.ReplayJournal(st.state, system.JournalReader{From: st.memory.JournalFrom(), Head: st.memory.ReplayHead, Record: func(record []byte) error {
 		if len(record) > 0 && record[0] == recordLoss {
 			return json.Unmarshal(record[1:], &loss)
 		}

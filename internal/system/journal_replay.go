@@ -26,6 +26,10 @@ type Replayed struct {
 type JournalReader struct {
 	Head   func(head []byte) error // of each file
 	Record func(record []byte) error
+
+	// From is the number of the first file whose records are of use. Those before it, which a crash left before drop
+	// removed them, are not read behind their heads.
+	From uint64
 }
 
 // ReplayJournal reads all files of a name in the order in which they were written. It is called before OpenJournal. No
@@ -46,29 +50,29 @@ func ReplayJournal(name string, r JournalReader) (found Replayed, err error) {
 			found.First = f.number
 		}
 		found.Last = f.number
-		if err := found.file(b, r); err != nil {
+		if err := found.file(b, r, f.number < r.From); err != nil {
 			return found, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return found, nil
 }
 
-// file reads one file.
-func (found *Replayed) file(b []byte, r JournalReader) error {
+// file reads one file, of an old one its head alone.
+func (found *Replayed) file(b []byte, r JournalReader, old bool) error {
 	left, whole := bytes.CutPrefix(b, []byte(journalMagic))
 	if !whole {
 		if bytes.HasPrefix([]byte(journalMagic), b) {
-			found.Torn, found.Damaged = found.Torn+int64(len(b)), true
+			found.Torn, found.Damaged = found.Torn+int64(len(b)), found.Damaged || !old
 			return nil
 		}
 		return fmt.Errorf("%w: it does not begin with the head of a journal", ErrJournalDamaged)
 	}
 	read, records, last := r.Head, 0, uint32(0)
-	for len(left) > 0 {
+	for len(left) > 0 && !(old && records > 0) {
 		record, rest, write, ok := cutRecord(left)
 		if !ok {
 			found.Torn += int64(len(left))
-			found.Damaged = found.Damaged || laterWrite(left, last+1)
+			found.Damaged = found.Damaged || !old && laterWrite(left, last+1)
 			return nil
 		}
 		if err := read(record); err != nil {

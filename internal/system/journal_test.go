@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -343,5 +344,40 @@ func TestJournalBeginCut(t *testing.T) {
 	testkit.Must(t, next.Sync(background))
 	if got, found := journalRecords(t, name); !slices.Equal(got, []string{"one", "two"}) || found.Damaged || found.Files != 2 {
 		t.Errorf("after a crash: %q, %+v", got, found)
+	}
+}
+
+// The records of files before the first that is of use are not read, nor is damage in them a loss; their heads are.
+func TestJournalFrom(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	for _, text := range []string{"one", "two", "three"} {
+		j := openJournal(t, name)
+		j.Append([]byte(text))
+		testkit.Must(t, j.Sync(background))
+		j.Append([]byte(text))
+		testkit.Must(t, j.Close())
+	}
+	for from, want := range []string{"one one two two three three", "one one two two three three", "two two three three", "three three", ""} {
+		var all []string
+		heads := 0
+		found, err := ReplayJournal(name, JournalReader{
+			From: uint64(from), Head: func([]byte) error { heads++; return nil }, Record: func(record []byte) error { all = append(all, string(record)); return nil },
+		})
+		if got := strings.Join(all, " "); err != nil || got != want || heads != 3 || found.Files != 3 || found.First != 1 || found.Last != 3 || found.Damaged {
+			t.Errorf("from %d: %q, %d heads, %+v, %v", from, got, heads, found, err)
+		}
+	}
+	reader := JournalReader{Head: func([]byte) error { return nil }, Record: func([]byte) error { return nil }}
+	whole, err := os.ReadFile(journalName(name, 1))
+	testkit.Must(t, err)
+	whole[len(journalMagic)+recordHead+len("head")+recordHead] ^= 1 // in the first record
+	for _, content := range [][]byte{nil, whole} {
+		testkit.Must(t, os.WriteFile(journalName(name, 1), content, 0o600))
+		for from, damaged := range []bool{true, true, false} {
+			reader.From = uint64(from)
+			if found, err := ReplayJournal(name, reader); err != nil || found.Damaged != damaged {
+				t.Errorf("from %d: %+v, %v", from, found, err)
+			}
+		}
 	}
 }
