@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
+	_ "embed"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"stint/internal/testkit"
+	"stint/store/redis/script"
 )
 
 // The scripts of BenchmarkRedisState decide one take of each of 64 buckets, as quick.lua does: they
@@ -54,46 +54,76 @@ func stateScript(read, offset, digits, value, reply string) string {
 	return stateHead + "local values = call('MGET', unpack(keys))\n" + strings.NewReplacer("READ", read, "WRITE", write).Replace(stateLoop) + reply
 }
 
-var stateScripts = []struct{ name, lua string }{
+//go:embed testdata/group_before.lua
+var groupBefore string
+
+// groupWords returns the arguments of quick.lua for takes of n keys, each by itself: the numbers, the form of each
+// key, one take of each, no takes that are decided together, and the beginning of a state.
+func groupWords(numbers ...int64) func(n int) []string {
+	return func(n int) []string {
+		return []string{string(script.Doubles(nil, numbers...)), strings.Repeat("\x00", n), strings.Repeat("\x01", n), "", stateNumbers}
+	}
+}
+
+// stateNumbers begin each state. They are those of 100,000 a minute: 600 µs each.
+const stateNumbers = "1b 100000 60000000 100000|"
+
+// stateWords returns the arguments of the scripts of this file.
+func stateWords(int) []string {
+	return []string{string(script.Doubles(nil, 600, 60_000_000)), stateNumbers}
+}
+
+// stateScripts are, in one run: the group script as it is, as it was before it knew loans and lost epochs, other
+// ways to keep states, and as a floor what reading or only passing the keys costs.
+var stateScripts = []struct {
+	name, lua string
+	words     func(keys int) []string
+}{
+	{"now", script.Plain() + script.Text("write", "quick"), groupWords(0, 15_000, 0, 600, 60_000_000, 0, 600)},
+	{"before", groupBefore, groupWords(0, 15_000, 0, 0, 600, 60_000_000, 0)},
 	{"text", stateScript(
 		`if find(value, head, 1, true) == 1 then t = tonumber(sub(value, #head + 1)) else t = -1 end`,
-		"#head", "format('%d', after)", "head .. format('%d', after)", "return found")},
-	{"packed", stateScript(statePacked, "0", "pack('<d', after)", "pack('<d', after) .. head", replyPacked)},
+		"#head", "format('%d', after)", "head .. format('%d', after)", "return found"), stateWords},
+	{"packed", stateScript(statePacked, "0", "pack('<d', after)", "pack('<d', after) .. head", replyPacked), stateWords},
 	// If the hash were replaced from time to time, to drop old fields, keys that are only in the old
 	// hash would need a second HMGET.
 	{"hash", stateHead + "local values, new, n = call('HMGET', 'states', unpack(keys)), {}, 0\n" +
 		strings.NewReplacer("READ", statePacked, "WRITE", "new[n + 1], new[n + 2], n = keys[i], pack('<d', after) .. head, n + 2").Replace(stateLoop) +
-		"call('HSET', 'states', unpack(new, 1, n))\n" + replyPacked},
-	{"read", "return #redis.call('MGET', unpack(KEYS))"},
+		"call('HSET', 'states', unpack(new, 1, n))\n" + replyPacked, stateWords},
+	{"read", "return #redis.call('MGET', unpack(KEYS))", stateWords},
+	{"pass", "return #KEYS", stateWords},
 }
 
-// BenchmarkRedisState compares what one take costs the server, in a call of 64 keys, if states are
-// texts as they are, packed numbers, or fields of one hash; and what reading them costs at least.
-// All have turns in each round, with keys in different states.
+// BenchmarkRedisState compares what one take costs the server, in a call of 64 keys, with the group script as it is and
+// as it was, and if states are texts as they are, packed numbers, or fields of one hash; and what reading and passing
+// the keys costs at least. All have turns in each round, with keys in different states. It reports medians and least
+// times, and the median of what each round costs in times the group script.
 func BenchmarkRedisState(b *testing.B) {
 	server := testkit.StartRedis(b)
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true})
 	must(b, err)
 	b.Cleanup(client.Close)
-	const size, calls, interval = 64, 500, 600
-	numbers := binary.LittleEndian.AppendUint64(nil, math.Float64bits(interval))
-	numbers = binary.LittleEndian.AppendUint64(numbers, math.Float64bits(60_000_000))
-	words := []string{string(numbers), "1b 100000 60000000 100000|"}
+	const size, calls = 64, 500
 	costs := make([][]float64, len(stateScripts))
 	for round := 0; b.Loop(); round++ {
 		for n := range stateScripts {
 			i := (round + n) % len(stateScripts)
-			script := rueidis.NewLuaScript(stateScripts[i].lua)
+			one := &stateScripts[i]
+			lua := rueidis.NewLuaScript(one.lua)
 			keys := make([]string, size)
 			for k := range keys {
-				keys[k] = fmt.Sprint(stateScripts[i].name, ":token_bucket:api/user=", k)
+				keys[k] = fmt.Sprint(one.name, ":token_bucket:api/user=", k)
+			}
+			words := one.words(1)
+			for k := range keys {
 				for range round % 2 * k { // every second round the keys stand at different times
-					must(b, script.Exec(context.Background(), client, keys[k:k+1], words).Error())
+					must(b, lua.Exec(context.Background(), client, keys[k:k+1], words).Error())
 				}
 			}
+			words = one.words(size)
 			cpu := server.CPU()
 			for range calls {
-				must(b, script.Exec(context.Background(), client, keys, words).Error())
+				must(b, lua.Exec(context.Background(), client, keys, words).Error())
 			}
 			costs[i] = append(costs[i], float64(server.CPU()-cpu)/float64(time.Microsecond)/calls/size)
 		}
@@ -107,6 +137,7 @@ func BenchmarkRedisState(b *testing.B) {
 		slices.Sort(times)
 		slices.Sort(costs[i])
 		b.ReportMetric(costs[i][len(times)/2], one.name+"-redis-µs/take")
+		b.ReportMetric(costs[i][0], one.name+"-least-µs/take")
 		b.ReportMetric(times[len(times)/2], one.name+"-times")
 	}
 }
