@@ -99,3 +99,46 @@ func TestPending(t *testing.T) {
 		t.Errorf("%+v, %d denied", v.Decision, o.denied)
 	}
 }
+
+// A reload keeps the numbers of a rule that lets requests wait in any plan, and drops those of others.
+func TestLinesOfPlans(t *testing.T) {
+	const wait = ", excess: {mode: wait, max_wait: 1h}"
+	rules := func(free, pro string) string {
+		return `
+domain: api
+plans:
+  free: {api: {requests: 1, per: 1h` + free + `}}
+  pro: {api: {requests: 5, per: 1h` + pro + `}}
+default_plan: free
+descriptors: [{key: user, rate_limit: {plan: api, name: calls}}]
+`
+	}
+	f := newFake()
+	f.plan("user=bob", "pro")
+	l := withRecords(t, rules("", wait), f)
+	var v Verdict
+	if err := l.Decide(ctx, describe(5, "user", "bob"), &v); err != nil {
+		t.Fatal(err)
+	}
+	req := describe(1, "user", "bob")
+	req.Hold = func(*Verdict) denial.Mode { return denial.Drop }
+	if err := l.Decide(ctx, req, &v); err != nil || !v.Pending {
+		t.Fatalf("%+v, %v", v.Decision, err)
+	}
+	at := now.Time()
+	place := v.Place(0, at)
+	p, err := l.Lines().Join(at, &place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Leave(at, line.Passed, 0)
+	for _, step := range []struct {
+		rules string
+		kept  bool
+	}{{rules("", wait), true}, {rules(wait, ""), true}, {rules("", ""), false}} {
+		l.Swap(table(t, step.rules))
+		if got := l.Lines().Stats(); (len(got) == 1 && got[0].Entered == 1) != step.kept {
+			t.Errorf("%s: %+v, kept %v", step.rules, got, step.kept)
+		}
+	}
+}

@@ -213,8 +213,10 @@ func (l *Limiter) Swap(table *rule.Table) {
 	l.overridden.Forget()
 	waits := map[[2]string]bool{}
 	if table != nil {
-		for _, r := range table.Rules() {
-			waits[[2]string{r.Domain, r.Name}] = denial.ModeOf(r.Excess) == denial.Wait
+		for _, r := range table.All() { // rules of plans have the name of their place
+			if denial.ModeOf(r.Excess) == denial.Wait {
+				waits[[2]string{r.Domain, r.Name}] = true
+			}
 		}
 	}
 	l.lines.Changed(time.Now(), func(domain, rule string) bool { return waits[[2]string{domain, rule}] })
