@@ -153,8 +153,20 @@ func TestQueueMoved(t *testing.T) {
 	}
 }
 
-// Limits that queue deny without a queue, and the log says so.
+// Limits that queue deny without a queue, and the log says so, also where only another plan than the default one
+// queues.
 func TestQueueMissing(t *testing.T) {
-	g := start(t, "{\n\tGLOBAL\n\tstint {\n\t\trules DIR/rules.yaml\n\t}\n}\nhttp://ADDRESS {\n\tstint api\n\trespond ok\n}\n", map[string]string{"rules.yaml": orders})
-	g.Await("there is no queue: limits with excess: queue deny")
+	const plans = `
+domain: api
+plans:
+  free: {orders: {requests: 1, per: 1h}}
+  pro: {orders: {requests: 5, per: 1h, excess: queue}}
+default_plan: free
+descriptors: [{key: user, rate_limit: {plan: orders}}]
+http: {rate_limits: [{actions: [{identity: {}}]}]}
+`
+	for _, rules := range []string{orders, plans} {
+		g := start(t, "{\n\tGLOBAL\n\tstint {\n\t\trules DIR/rules.yaml\n\t}\n}\nhttp://ADDRESS {\n\tstint api\n\trespond ok\n}\n", map[string]string{"rules.yaml": rules})
+		g.Await("there is no queue: limits with excess: queue deny")
+	}
 }

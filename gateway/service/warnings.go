@@ -30,7 +30,7 @@ func (a *App) warnQueue() {
 
 // queueing returns a rule of a domain with `excess: queue`; nil if there is none.
 func (a *App) queueing(domain string) *rule.Rule {
-	for _, r := range a.table.Rules() {
+	for _, r := range a.table.All() {
 		if r.Domain == domain && r.Excess != nil && r.Excess.Mode == denial.Queue {
 			return r
 		}
