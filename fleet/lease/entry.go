@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/limits"
 	"stint/internal/transaction"
 )
 
@@ -239,15 +240,32 @@ func (e *entry) endReportLocked(answered bool) {
 	e.inFlight = nil
 }
 
+// pause is for how long the node denies takes after the store denied one, at least: of a busy bucket that is used
+// up and of which the node gets no units. In this time a part of it is refilled, as for nodes that borrow, see
+// stint.LeasePause. Otherwise each node would ask for each unit, and all but one would be denied.
+func (e *entry) pause(now Moment) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.algorithm != stint.TokenBucket || e.held.Load() != nil || now.reached(e.strict) && e.lendable() {
+		return 0
+	}
+	return min(stint.LeasePause, limits.RefillTime(e.limit.Load())/8)
+}
+
 // deny stores that the store denied a take, so that the node does not ask again before its retry
-// time.
+// time, which deny may make later.
 func (e *entry) deny(t *stint.Take, d *stint.Decision, asked, now Moment) {
 	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || t.Cost == 0 {
 		return
 	}
 	if q := e.denial.Load(); q != nil && !now.reached(q.until) {
+		var again stint.Decision
+		if q.refuse(transaction.DeniedCost(t), now, &again) {
+			d.RetryAfter = max(d.RetryAfter, again.RetryAfter) // the node denies it until then
+		}
 		return
 	}
+	d.RetryAfter = max(d.RetryAfter, e.pause(now))
 	e.denial.Store(&denial{
 		until: asked.Add(min(d.RetryAfter, maxDenial)), cost: transaction.DeniedCost(t), empty: d.RetryAfter,
 		limit: t.Limit, decision: *d, answered: now,

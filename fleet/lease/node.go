@@ -375,6 +375,9 @@ func (n *Node) End(req *Request, now Moment, err error) error {
 		pass = pass && (t.Independent || said == nil && results[i].Allowed)
 		if a.entry != nil {
 			n.applyAnswer(a, t, req.begun, now, results, i, said)
+			if said == nil && req.whole != nil {
+				req.whole.Results[req.index[i]].RetryAfter = results[i].RetryAfter
+			}
 		}
 		if a.entry != nil && req.whole != nil && said == nil && !results[i].Allowed && len(req.whole.Takes) == 1 && t.Op == stint.AskAtMost {
 			a.entry.held.Load().spendAtMost(t.Cost, now, &req.whole.Results[0])

@@ -1,0 +1,109 @@
+package lease_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stint"
+	"stint/internal/testkit"
+	"stint/store/memory"
+)
+
+// Where nodes lease, as many takes pass as in strict mode, within 3 %, and a key that is used up costs the store at
+// most the takes that pass, and of each node one that is denied for each pause. Both modes get the same takes at the
+// same random times.
+func TestServedAsStrict(t *testing.T) {
+	for _, test := range []struct {
+		requests, burst uint32
+		window          bool
+		nodes           int
+		rate            float64 // takes a second on each node
+	}{
+		{3, 3, false, 4, 20},
+		{30, 30, false, 8, 100},
+		{100, 100, false, 1, 500},
+		{100, 100, false, 4, 500},
+		{100, 100, false, 8, 20},
+		{100, 100, false, 8, 500},
+		{100, 70, false, 8, 100},
+		{100, 400, false, 8, 100},
+		{300, 300, false, 1, 500},
+		{300, 300, false, 8, 500},
+		{1000, 1000, false, 8, 500},
+		{1000, 1000, false, 8, 2000},
+		{10_000, 10_000, false, 2, 10_000},
+		{100, 100, true, 8, 500},
+		{1000, 1000, true, 4, 500},
+	} {
+		t.Run(fmt.Sprintf("limit=%d/burst=%d/window=%v/nodes=%d/rate=%v", test.requests, test.burst, test.window, test.nodes, test.rate), func(t *testing.T) {
+			spec := stint.Spec{Algorithm: stint.TokenBucket, Requests: test.requests, Per: time.Second, Burst: test.burst}
+			if test.window {
+				spec = stint.Spec{Requests: test.requests, Per: time.Second}
+			}
+			limit := stint.MustLimit(spec)
+			synctest.Test(t, func(t *testing.T) {
+				const length = 6 * time.Second
+				passed, wanted, calls := served(t, limit, test.nodes, test.rate, length)
+				if float64(passed) < 0.97*float64(wanted) {
+					t.Errorf("%d passed, %d in strict mode", passed, wanted)
+				}
+				// The longest pause is an eighth of what a bucket takes to be whole. A node asks twice when a pause ends.
+				pause := min(stint.LeasePause, time.Duration(test.burst)*time.Second/time.Duration(test.requests)/8)
+				if most := passed + 2*test.nodes*int(length/pause); limit.ForStores().Lends() && calls > most {
+					t.Errorf("%d calls, want at most %d for %d that passed", calls, most, passed)
+				}
+			})
+		})
+	}
+}
+
+// served lets nodes and a single store decide the same takes, and returns how many of them passed, how many the single
+// store let pass, and how many calls the nodes made.
+func served(t *testing.T, limit *stint.Limit, nodes int, rate float64, length time.Duration) (passed, wanted, calls int) {
+	f, strict := start(t, nodes), memory.New(memory.Options{})
+	r := rand.New(rand.NewPCG(1, 2))
+	for began := time.Now(); time.Since(began) < length; {
+		pass(time.Duration(r.ExpFloat64() / rate / float64(nodes) * float64(time.Second)))
+		if testkit.Decide(t, strict, stint.Take{Key: "a", Limit: limit, Cost: 1})[0].Allowed {
+			wanted++
+		}
+		if f.Decide(t, r.IntN(nodes), take("a", limit, 1))[0].Allowed {
+			passed++
+		}
+	}
+	return passed, wanted, int(f.Store.Calls.Load())
+}
+
+// The retry time of a take that is denied for a pause is exact: before it the node denies, and after it a take passes.
+func TestRetryOfPause(t *testing.T) {
+	hundred := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100})
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 2)
+		paused := 0
+		for range 100 {
+			var d stint.Decision
+			for d.Allowed = true; d.Allowed; {
+				pass(time.Millisecond)
+				f.Decide(t, 1, take("a", hundred, 1))
+				d = f.Decide(t, 0, take("a", hundred, 1))[0]
+			}
+			if d.RetryAfter > 10*time.Millisecond {
+				paused++
+			}
+			pass(d.RetryAfter - time.Microsecond)
+			if again := f.Decide(t, 0, take("a", hundred, 1))[0]; again.Allowed && d.RetryAfter > 10*time.Millisecond {
+				t.Fatalf("%+v allows a take a microsecond earlier: %+v", d, again)
+			}
+			pass(time.Microsecond)
+			if again := f.Decide(t, 0, take("a", hundred, 1))[0]; !again.Allowed {
+				t.Fatalf("%+v, and after its retry time %+v", d, again)
+			}
+		}
+		if paused < 50 {
+			t.Errorf("%d of 100 denials were for a pause", paused)
+		}
+	})
+}
