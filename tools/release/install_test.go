@@ -258,7 +258,7 @@ func TestDeb(t *testing.T) {
 		t.Errorf("the configuration of the upgrade is %q", got)
 	}
 	dpkg("--purge", "stint")
-	m.hasNot("etc/stint/stint.yaml")
+	m.hasNot("etc/stint/stint.yaml", "var/lib/stint")
 }
 
 // TestRPM installs, upgrades and removes the package with rpm.
