@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 # command:package
 debian="apache2:apache2-bin caddy:caddy certutil:libnss3-tools chromium:chromium col:bsdextrautils curl:curl file:file fish:fish git:git
   haproxy:haproxy ip:iproute2 javac:default-jdk-headless mandoc:mandoc memcached:memcached minisign:minisign nginx:nginx node:nodejs
-  php:php-cli promtool:prometheus redis-benchmark:redis-tools redis-server:redis-server rpm:rpm ruby:ruby
-  systemd-analyze:systemd zsh:zsh"
+  php:php-cli promtool:prometheus redis-benchmark:redis-tools redis-server:redis-server rpm:rpm ruby:ruby runc:runc
+  skopeo:skopeo systemd-analyze:systemd umoci:umoci zsh:zsh"
 
 missing=""
 for pair in $debian; do
