@@ -171,3 +171,68 @@ func TestJournalBeforeTheState(t *testing.T) {
 		t.Errorf("%v losses", n)
 	}
 }
+
+// A journal that a crash left is merged into the state file at once, and not only at the next interval: until then the
+// state file would not tell that the new file of the journal is gone.
+func TestJournalAfterCrash(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, rules, durableRules)
+	dir := t.TempDir()
+	node := func() *service {
+		return start(t, func(c *settings.Config) {
+			c.Rules, c.State, c.StateInterval = []string{rules}, filepath.Join(dir, "counts"), time.Hour
+		})
+	}
+	var file string // of the journal that is written
+	crash := func(s *service) {
+		t.Helper()
+		before := file
+		testkit.Until(t, "only the file is left that is written", func() bool {
+			files, _ := filepath.Glob(filepath.Join(dir, "counts.journal-*"))
+			_, err := os.Stat(filepath.Join(dir, "counts"))
+			if len(files) == 1 {
+				file = filepath.Base(files[0])
+			}
+			return len(files) == 1 && err == nil && file != before
+		})
+		s.answers("month", true, false)
+		left := t.TempDir()
+		testkit.Must(t, os.CopyFS(left, os.DirFS(dir)))
+		s.Stop(context.Background())
+		dir = left
+	}
+	for range 2 {
+		s := node()
+		s.answers("month", true, false)
+		crash(s)
+	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, file)))
+	s := node()
+	s.answers("month", false, true)
+	// The numbers of files go on: an older copy of the state file does not fit to the next ones.
+	if files, _ := filepath.Glob(filepath.Join(dir, "counts.journal-*")); len(files) == 0 || filepath.Base(files[0]) <= file {
+		t.Errorf("the files are %q, after %s", files, file)
+	}
+}
+
+// While the state file cannot be written its saves begin no further files of the journal, and takes are saved in one.
+func TestJournalWithoutState(t *testing.T) {
+	dir := t.TempDir()
+	rules, state := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "counts")
+	write(t, rules, durableRules)
+	s := start(t, func(c *settings.Config) {
+		c.Rules, c.State, c.StateInterval = []string{rules}, state, 5*time.Millisecond
+	})
+	testkit.Must(t, os.MkdirAll(filepath.Join(state+".tmp", "in the way"), 0o700))
+	s.answers("month", true, false)
+	testkit.Until(t, "saves fail", func() bool { return s.metric(`stint_state_saves_total{result="failure"}`) > 9 })
+	if files, err := filepath.Glob(state + ".journal-*"); err != nil || len(files) > 2 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+	s.answers("month", true, false)
+	testkit.Must(t, os.RemoveAll(state+".tmp"))
+	testkit.Until(t, "only the file is left that is written", func() bool {
+		files, _ := filepath.Glob(state + ".journal-*")
+		return len(files) == 1
+	})
+}

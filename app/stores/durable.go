@@ -155,15 +155,15 @@ func (st *Stores) openJournalLocked() (*system.Journal, error) {
 	if j := st.journal.Load(); j != nil {
 		return j, nil
 	}
-	j, err := system.OpenJournal(st.state, st.memory.JournalHead())
+	j, err := system.OpenJournal(st.state, st.memory.JournalFrom(), st.memory.JournalHead())
 	if err != nil {
 		return nil, fmt.Errorf("cannot begin a journal: %w", err)
 	}
 	st.durable.record(j)
 	if st.memory.JournalFrom() == 0 {
 		st.memory.SetJournalFrom(cmp.Or(st.replayed.First, j.Number()))
-		st.unmarked.Store(true)
 	}
+	st.unmarked.Store(true)
 	st.journal.Store(j)
 	return j, nil
 }
@@ -283,9 +283,11 @@ func (st *Stores) saveAll() error {
 	if err != nil {
 		return err
 	}
-	drop, err := j.Rotate()
-	if err != nil {
-		return err
+	if st.drop == nil || j.Err() != nil || j.Size() > journalSize { // else the last save failed, and its file is still the right one
+		if st.drop, err = j.Rotate(); err != nil {
+			return err
+		}
+		st.unmarked.Store(true)
 	}
 	if st.durable.record(j) {
 		ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
@@ -299,6 +301,8 @@ func (st *Stores) saveAll() error {
 		return err
 	}
 	st.unmarked.Store(false)
+	drop := st.drop
+	st.drop = nil
 	return drop()
 }
 
@@ -310,14 +314,14 @@ func lossesOf(loss *transaction.Loss) (all []transaction.Loss) {
 	return all
 }
 
-// checkJournal saves the state file if the journal is long or has failed, or if the file does not say yet that there
-// is a journal.
+// checkJournal saves the state file if the journal is long or has failed, or if the file does not say yet which file of
+// the journal is written: the next start would not know that it is gone.
 func (st *Stores) checkJournal() {
 	if j := st.journal.Load(); j != nil && (j.Size() > journalSize || j.Err() != nil) || st.mustMark() {
 		st.save(slog.LevelDebug)
 	}
 }
 
-// mustMark reports whether the state file must say that there is a journal, or the journal that something was lost:
-// the next start would not know it.
+// mustMark reports whether the state file must say which file of the journal is written, or the journal that something
+// was lost: the next start would not know it.
 func (st *Stores) mustMark() bool { return st.unmarked.Load() && st.hasDurable() }

@@ -65,6 +65,7 @@ type Stores struct {
 	state     string             // path of the state file, with links resolved
 	saving    sync.Mutex         // held while the state file is written
 	saves     logging.RetryLog   // logs how that went
+	drop      func() error       // drops what a save has of the journal; nil: the next save begins a file of it
 	lock      *system.FileLock   // lock of the state file; nil: there is none
 	secret    *rule.KeySecret    // hashes values in keys; nil: they use the plain SHA-256
 	newSecret settings.NewSecret // to write beside the state file
@@ -72,7 +73,7 @@ type Stores struct {
 	losses    losses
 	replayed  system.Replayed // of the journal
 	stateLost bool            // the state file was there, and cannot be used
-	unmarked  atomic.Bool     // the state file does not say yet that there is a journal
+	unmarked  atomic.Bool     // the state file does not say yet which file of the journal is written
 
 	refused atomic.Bool // a server has another secret
 }

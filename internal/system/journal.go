@@ -71,17 +71,19 @@ type batch struct {
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
-// OpenJournal begins a new file after the files of a name, which stay until Rotate's drop. head is written at
-// the start of each file: the owner reads it back in ReplayJournal. The caller must close the journal.
-func OpenJournal(name string, head []byte) (*Journal, error) {
+// OpenJournal begins a new file after the files of a name, which stay until Rotate's drop, and after those with numbers
+// up to after, which may be gone. head is written at the start of each file: the owner reads it back in ReplayJournal.
+// The caller must close the journal.
+func OpenJournal(name string, after uint64, head []byte) (*Journal, error) {
 	files, err := listJournal(name)
 	if err != nil {
 		return nil, err
 	}
 	j := &Journal{name: name, head: head, kick: make(chan struct{}, 1), stop: make(chan struct{}), writes: 1, next: newBatch(), current: newBatch()}
 	close(j.current.done)
+	j.number = after
 	for _, f := range files {
-		j.number, j.size = f.number, j.size+f.size
+		j.number, j.size = max(j.number, f.number), j.size+f.size
 	}
 	if err := j.begin(); err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func (found *Replayed) file(b []byte, r JournalReader, old bool) error {
 		record, rest, write, ok := cutRecord(left)
 		if !ok {
 			found.Torn += int64(len(left))
-			found.Damaged = found.Damaged || !old && laterWrite(left, last+1)
+			found.Damaged = found.Damaged || !old && laterWrite(left, writeOf(left, last+1))
 			return nil
 		}
 		if err := read(record); err != nil {
@@ -85,10 +85,24 @@ func (found *Replayed) file(b []byte, r JournalReader, old bool) error {
 	return nil
 }
 
+// writeOf returns the number of the write of the first record, also if its content is not whole. If its head is not
+// whole it returns unknown, the last number that it may have.
+func writeOf(b []byte, unknown uint32) uint32 {
+	if !wholeHead(b) {
+		return unknown
+	}
+	return binary.LittleEndian.Uint32(b[4:])
+}
+
+// wholeHead reports whether bytes begin with the head of a record.
+func wholeHead(b []byte) bool {
+	return len(b) >= recordHead && crc32.Checksum(b[:8], castagnoli) == binary.LittleEndian.Uint32(b[8:])
+}
+
 // cutRecord returns the first record with the number of its write, and the bytes after it. It returns false if
 // the record is not whole.
 func cutRecord(b []byte) (record, rest []byte, write uint32, ok bool) {
-	if len(b) < recordHead || crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
+	if !wholeHead(b) {
 		return nil, nil, 0, false
 	}
 	length := int64(binary.LittleEndian.Uint32(b))

@@ -35,7 +35,7 @@ func journalRecords(t *testing.T, name string) (all []string, found Replayed) {
 
 func openJournal(t *testing.T, name string) *Journal {
 	t.Helper()
-	j, err := OpenJournal(name, []byte("head"))
+	j, err := OpenJournal(name, 0, []byte("head"))
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = j.Close() }) // closed by itself where that matters
 	return j
@@ -331,7 +331,7 @@ func TestJournalBeginCut(t *testing.T) {
 	}
 	testkit.Must(t, os.Remove(journalName(name, 2)+".tmp"))
 	testkit.Must(t, os.MkdirAll(journalName(name, 2)+".tmp/in the way", 0o700))
-	if _, err := OpenJournal(name, []byte("head")); err == nil {
+	if _, err := OpenJournal(name, 0, []byte("head")); err == nil {
 		t.Error("a file begins under its own name")
 	}
 	if _, found := journalRecords(t, name); found.Damaged || found.Files != 1 {
@@ -378,6 +378,42 @@ func TestJournalFrom(t *testing.T) {
 			if found, err := ReplayJournal(name, reader); err != nil || found.Damaged != damaged {
 				t.Errorf("from %d: %+v, %v", from, found, err)
 			}
+		}
+	}
+}
+
+// A record that is damaged after others of its write is a loss if the next write follows it.
+func TestJournalDamagedInWrite(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	j := openJournal(t, name)
+	for _, text := range []string{"one", "two"} {
+		j.Append([]byte(text))
+	}
+	testkit.Must(t, j.Sync(background))
+	j.Append([]byte("three"))
+	testkit.Must(t, j.Close())
+	path := journalName(name, 1)
+	content, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	for text, damaged := range map[string]bool{"one": true, "two": true, "three": false} {
+		changed := bytes.Clone(content)
+		changed[bytes.Index(content, []byte(text))] ^= 1
+		testkit.Must(t, os.WriteFile(path, changed, 0o600))
+		if _, found := journalRecords(t, name); found.Damaged != damaged {
+			t.Errorf("%s: %+v", text, found)
+		}
+	}
+}
+
+// Numbers of files are not used again, though the files are gone.
+func TestJournalAfter(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	for _, step := range []struct{ after, want uint64 }{{0, 1}, {7, 8}, {3, 9}, {9, 10}} {
+		j, err := OpenJournal(name, step.after, []byte("head"))
+		testkit.Must(t, err)
+		testkit.Must(t, j.Close())
+		if j.Number() != step.want {
+			t.Errorf("after %d begins file %d, want %d", step.after, j.Number(), step.want)
 		}
 	}
 }
