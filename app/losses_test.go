@@ -170,6 +170,9 @@ func TestDurableLossOfJournal(t *testing.T) {
 			s = node()
 			s.answers("month", true, false)
 			s.answers("day", true, false)
+			if n := s.metric("stint_durable_losses_total"); n != 0 {
+				t.Errorf("%v losses after a restart, and it was accepted", n)
+			}
 		})
 	}
 }

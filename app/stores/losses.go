@@ -106,6 +106,7 @@ func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool)
 	before := l.byPlace[place]
 	var rules, accepted []string
 	var until time.Time
+	news := false // a loss that nobody has accepted for all rules yet
 	for i := range found {
 		at := slices.IndexFunc(before, func(o transaction.Loss) bool { return o.At == found[i].At })
 		for _, one := range l.ofRules(place, &found[i]) {
@@ -116,7 +117,7 @@ func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool)
 				until = one.Until
 			}
 		}
-		lost = lost || at < 0
+		lost, news = lost || at < 0, news || at < 0 && !found[i].Accepted("")
 		if at >= 0 {
 			accepted = append(accepted, newlyAccepted(l.ofRules(place, &before[at]), &found[i])...)
 		}
@@ -125,7 +126,7 @@ func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool)
 		l.byPlace = map[string][]transaction.Loss{}
 	}
 	l.byPlace[place] = found
-	if lost {
+	if news {
 		l.noticed++
 	}
 	if rules = compact(rules); len(rules) > 0 {
