@@ -62,7 +62,7 @@ func (set Kinds) Text() string {
 // most 200 local variables.
 var blocks = map[string]bool{"usage": true, "grants": true, "durable": true}
 
-// Text returns the Lua files with these names as one script. Its line "@loans" stands for loans.lua.
+// Text returns the Lua files with these names as one script. Lines "@loans" and "@steady" stand for loans.lua and steady.lua.
 func Text(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -75,11 +75,15 @@ func Text(names ...string) string {
 		}
 		b.Write(lua)
 	}
-	return strings.Replace(b.String(), "@loans\n", loans, 1)
+	return included.Replace(b.String())
 }
 
-// loans is the text of loans.lua.
-var loans = func() string {
-	lua, _ := sources.ReadFile("lua/loans.lua")
-	return string(lua)
+// included replaces lines that stand for a file.
+var included = func() *strings.Replacer {
+	var lines []string
+	for _, name := range []string{"loans", "steady"} {
+		lua, _ := sources.ReadFile("lua/" + name + ".lua")
+		lines = append(lines, "@"+name+"\n", string(lua))
+	}
+	return strings.NewReplacer(lines...)
 }()

@@ -29,7 +29,7 @@ end
 local time = redis.call('TIME')
 now = time[1] * 1000000 + time[2]
 
-local result, after = { now, unpack(keys) }, { unpack(keys) } -- with their final length
+local base, result, after = now, { now, unpack(keys) }, { unpack(keys) } -- with their final length
 local pass, missing = true, nil
 for i = 1, #keys do
   local value, t = values[i], 0
@@ -45,11 +45,11 @@ for i = 1, #keys do
   end
   result[i + 1] = t
   local units, most = doubles('<dd', numbers, i * 16 + 1)
-  local used = t > now and t - now or 0
-  if t < 0 or used + units > most then
+@steady
+  if t < 0 or not fits then
     pass = false
   end
-  after[i] = units > 0 and now + used + units or t
+  after[i] = units > 0 and later or t
 end
 
 -- MGET returns nothing for values of other types.

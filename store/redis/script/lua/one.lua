@@ -44,30 +44,30 @@ if value then
     return { now, -1 }
   end
 end
-local used, units, most, place = t > now and t - now or 0, tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-if lent > used then
-  used = lent
+local base, was, units, most, place = now, t, tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+if lent > 0 and now + lent > t then
+  t = now + lent
 end
-local after = now + used + units
-if used + units > most then
-  if loans ~= '' and (lent + units > most or after - most >= stay) then
+@steady
+if not fits then
+  if loans ~= '' and (lent + units > most or later - most >= stay) then
     return { now, -1 }
   end
 elseif process and (tostring(redis) ~= process or not value and not (KEYS[2] and redis.call('GET', KEYS[2]) == mark)) then
   return { 0, -2 }
 elseif units > 0 then
-  local digits = string.format('%d', after) -- %d is faster than %.0f, but too small on 32 bits
+  local digits = string.format('%d', later) -- %d is faster than %.0f, but too small on 32 bits
   if #digits ~= 16 then
-    digits = string.format('%.0f', after)
+    digits = string.format('%.0f', later)
   end
-  if place == '' or t == 0 or t % 5000000 + after - t >= 5000000 or #value ~= #head + #digits + #loans
+  if place == '' or was == 0 or was % 5000000 + later - was >= 5000000 or #value ~= #head + #digits + #loans
     or type(redis.pcall('SETRANGE', KEYS[1], place, digits)) ~= 'number' then
-    local life = (after - now) / 1000 + (loans == '' and 15000.5 or 17500.5)
+    local life = (later - now) / 1000 + (loans == '' and 15000.5 or 17500.5)
     redis.call('SET', KEYS[1], head .. digits .. loans, 'PX', string.format('%.0f', life))
   end
-  return { now, used > 0 and now + used or t }
+  return { now, t }
 end
-if t > 0 and redis.call('PTTL', KEYS[1]) == -1 then
+if was > 0 and redis.call('PTTL', KEYS[1]) == -1 then
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', used / 1000 + (lent > 0 and 17500 or 15000)))
 end
-return { now, used > 0 and now + used or t }
+return { now, t }

@@ -219,15 +219,15 @@ for at = 1, #groups, 2 do
     before[i], places[i] = t, place
   end
   count = count + 1
-  local used = t > base and t - base or 0
-  if used + units > most and changed_by(lent[i], units, most, t + units - most) then
+@steady
+  if not fits and changed_by(lent[i], units, most, t + units - most) then
     t = -1
   end
   result[count] = t
-  if t < 0 or used + units > most then
+  if t < 0 or not fits then
     pass = false
   end
-  after[i] = units > 0 and base + used + units or t
+  after[i] = units > 0 and later or t
   if last then
     if pass then
       for back = first, at, 2 do
