@@ -79,6 +79,7 @@ func bootSystemd(t *testing.T) *booted {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // and so its child, and all processes of that
 		_ = cmd.Wait()
+		testkit.Until(t, "systemd has ended", func() bool { _, err := os.Stat("/proc/" + b.pid + "/ns"); return b.pid == "" || err != nil })
 		for line := range strings.Lines(string(own)) { // what systemd made in our groups
 			kind, path := strings.Split(strings.TrimSpace(line), ":")[1], strings.Split(strings.TrimSpace(line), ":")[2]
 			if kind == "" {
