@@ -62,7 +62,11 @@ func (r *release) layout(p *program, index v1.ImageIndex) error {
 	if err != nil {
 		return err
 	}
-	err = l.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.version}))
+	err = l.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": r.version, // skopeo's tag
+		// The name after podman load, docker load and ctr import. Without it podman calls the image v0.1.0:latest.
+		"io.containerd.image.name": "docker.io/library/" + p.name + ":" + r.version,
+	}))
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,9 @@ func ociIndex(t *testing.T, name string) v1.ImageIndex {
 	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != first {
 		t.Fatalf("the index of the layout is %+v, %v", top, err)
 	}
+	if got := top.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/library/stint:"+first {
+		t.Errorf("podman load would name the image %q", got)
+	}
 	inner, err := index.ImageIndex(top.Manifests[0].Digest)
 	if err != nil {
 		t.Fatal(err)
