@@ -28,7 +28,7 @@ type machine struct {
 	remaining int64 // of the last decision
 }
 
-// newMachine returns a root with a shell, which the scripts of packages need, and nothing else.
+// newMachine returns a root with a shell and rm, which the scripts of packages need, and nothing else.
 func newMachine(t *testing.T, shell bool) *machine {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -51,10 +51,12 @@ func newMachine(t *testing.T, shell bool) *machine {
 	m.write("var/lib/dpkg/status", "")
 	m.write("tmp/hour.yaml", "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {requests: 10, per: 1h}\n")
 	if shell {
-		m.copy("/bin/sh")
-		for word := range strings.FieldsSeq(command(t, "ldd", "/bin/sh")) {
-			if filepath.IsAbs(word) {
-				m.copy(word)
+		for _, program := range []string{"/bin/sh", "/bin/rm"} {
+			m.copy(program)
+			for word := range strings.FieldsSeq(command(t, "ldd", program)) {
+				if filepath.IsAbs(word) {
+					m.copy(word)
+				}
 			}
 		}
 	}
