@@ -13,10 +13,10 @@ import (
 	"stint/internal/testkit"
 )
 
-// boot makes a copy of this machine that writes elsewhere, and starts systemd as its first process. The folders
-// of the kernel are read-only there, as in a container, so that systemd does not set anything up for all.
-// Arguments: a folder for the copy, and a file for what systemd prints.
-const boot = `
+// mounts makes a copy of this machine that writes elsewhere. The folders of the kernel are read-only there, as
+// in a container, so that systemd does not set anything up for all. Arguments: a folder for the copy, and a
+// file for what systemd prints.
+const mounts = `
 mount --make-rprivate /
 cd "$1"
 mount -t overlay overlay -o lowerdir=/,upperdir=up,workdir=work root
@@ -40,6 +40,10 @@ touch dev/console
 mount --bind "$2" dev/console
 printf '[Unit]\nDefaultDependencies=no\n' >etc/systemd/system/nothing.target
 ip link set lo up
+`
+
+// boot starts systemd as the first process of that copy.
+const boot = mounts + `
 mkdir -p .old
 pivot_root . .old
 cd /
@@ -62,16 +66,22 @@ func bootSystemd(t *testing.T) *booted {
 	if !strings.Contains(string(own), ":name=systemd:") {
 		testkit.SkipNotGranted(t, "the group of processes that systemd needs")
 	}
-	if out, err := exec.Command("unshare", "--pid", "--fork", "--mount", "--uts", "--ipc", "--net", "--cgroup", "true").CombinedOutput(); err != nil {
+	apart := func(script string, options ...string) (cmd *exec.Cmd, console string) {
+		dir := t.TempDir()
+		for _, name := range []string{"up", "work", "root"} {
+			testkit.Must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		}
+		console = filepath.Join(dir, "console")
+		testkit.Must(t, os.WriteFile(console, nil, 0o600))
+		options = append([]string{"--pid", "--mount", "--uts", "--ipc", "--net", "--cgroup"}, options...)
+		return exec.Command("unshare", append(options, "sh", "-ec", script, "sh", dir, console)...), console
+	}
+	tried, _ := apart(mounts, "--fork")
+	if out, err := tried.CombinedOutput(); err != nil {
 		testkit.SkipNotGranted(t, "processes, mounts and networks of their own: "+string(out))
 	}
-	dir := t.TempDir()
-	b := &booted{t: t, console: filepath.Join(dir, "console")}
-	for _, name := range []string{"up", "work", "root"} {
-		testkit.Must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
-	}
-	testkit.Must(t, os.WriteFile(b.console, nil, 0o600))
-	cmd := exec.Command("unshare", "--pid", "--kill-child", "--mount", "--uts", "--ipc", "--net", "--cgroup", "sh", "-ec", boot, "sh", dir, b.console)
+	cmd, console := apart(boot, "--kill-child")
+	b := &booted{t: t, console: console}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
