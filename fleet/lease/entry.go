@@ -190,11 +190,10 @@ const (
 // applyLocked applies the answer to a report: the lent units, or that there are none.
 func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duration, now Moment) {
 	e.unanswered, e.recall = false, a.Recall
-	had := e.takeBackLocked()
 	if e.epoch != 0 && e.epoch != a.Began {
-		e.lostAt, e.lostUnits = now, had+int64(a.Home)
+		e.lostAt, e.lostUnits = now, e.held.Load().units()+int64(a.Home)
 	}
-	kept := min(had, int64(a.Held))
+	kept := min(e.takeBackLocked(), int64(a.Held))
 	if a.Began != e.epoch && !a.KeptAfterLoss { // otherwise a.Held is what the store still has of the lease
 		kept = 0
 	}
