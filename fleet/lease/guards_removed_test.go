@@ -18,7 +18,6 @@ type mutant struct {
 	name     string // what the code no longer does
 	file     string // below the root of the module
 	old, new string // old occurs once
-	seed     string // of a history that shows it, if no history of the short form does
 	in       string // package whose tests detect it, if no history does; "" for fleet/sim
 }
 
@@ -60,10 +59,7 @@ type run struct {
 
 // runs returns the tests that may detect a mutant, the fastest first.
 func (m *mutant) runs() []run {
-	switch {
-	case m.seed != "":
-		return []run{{"fleet/sim", []string{"-run=^TestRandomFaults$", "-args", "-sim.seed=" + m.seed, "-sim.histories=1"}}}
-	case m.in != "":
+	if m.in != "" {
 		return []run{{m.in, []string{"-short"}}}
 	}
 	return []run{

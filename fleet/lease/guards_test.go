@@ -125,6 +125,14 @@ func TestGuards(t *testing.T) {
 			s.spendLater(1550, 2600)
 			s.drain(2595)
 		}},
+		{"a whole machine stands still after it repeated a request", slow, func(s *script) {
+			s.fault(sim.Cut, 0.7, 1480)
+			s.take(0, 20, 1540, 40)
+			s.fault(sim.Pause, 1550, 2600)
+			s.fault(sim.Set, 2600, 1550)
+			s.spend(1550.1)
+			s.drain(2595)
+		}},
 		{"a node holds units that the store forgot", faster, func(s *script) {
 			s.fault(sim.Flush, 10, 10)
 			s.ask(1, 12, 1)
