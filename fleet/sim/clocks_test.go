@@ -8,6 +8,37 @@ import (
 	"stint/fleet/sim"
 )
 
+// TestOneClockRuns: no random history of leases sets the wall clock of a node back while the node is paused.
+func TestOneClockRuns(t *testing.T) {
+	var paused, set int
+	for seed := range uint64(2000) {
+		o := sim.RandomFaults(sim.Leased, seed, 0, 6)
+		if seed%3 == 0 && seed < 600 {
+			o = sim.AttackLeases(seed, 4000)
+		} else if seed%2 == 1 {
+			o, _ = sim.Divided(seed, 100, 6)
+		}
+		for _, pause := range o.Faults {
+			if pause.Kind != sim.Pause {
+				continue
+			}
+			paused++
+			for _, f := range o.Faults {
+				if f.Kind != sim.Set || f.Node%o.Nodes != pause.Node%o.Nodes || f.For > 0 {
+					continue
+				}
+				set++
+				if f.At >= pause.At && f.At < pause.At+pause.For {
+					t.Errorf("seed %d: %+v while %+v", seed, f, pause)
+				}
+			}
+		}
+	}
+	if paused < 500 || set < 500 {
+		t.Errorf("%d pauses, and %d times a clock that is set back on such a node", paused, set)
+	}
+}
+
 // TestClocksApart: clocks that differ let nodes of gossip begin windows apart. That shifts what
 // counts where: who is ahead begins a window early, and who is behind ends one late, so two
 // limits at most pass too much by it, once, however many nodes and windows there are. Of a

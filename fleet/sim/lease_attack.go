@@ -41,6 +41,7 @@ func AttackLeases(seed uint64, takes int) Options {
 		h.drain()
 	}
 	h.Length = h.now
+	h.keepClockRunning()
 	h.Demand = func(_ *rand.Rand, ask func(Take)) {
 		for _, t := range h.list {
 			ask(t)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"stint"
@@ -36,7 +37,19 @@ func RandomFaults(mode Mode, seed uint64, takes int, faults int) Options {
 	for range faults {
 		o.Faults = append(o.Faults, o.fault(r))
 	}
+	o.keepClockRunning()
 	return o
+}
+
+// keepClockRunning removes the faults that set the wall clock of a node back while the node is paused. Otherwise both
+// clocks of the node would stand still, and then E = 0 is not promised.
+func (o *Options) keepClockRunning() {
+	faults := slices.Clone(o.Faults)
+	o.Faults = slices.DeleteFunc(o.Faults, func(set Fault) bool {
+		return set.Kind == Set && set.For < 0 && slices.ContainsFunc(faults, func(f Fault) bool {
+			return f.Kind == Pause && f.Node%o.Nodes == set.Node%o.Nodes && f.At <= set.At && set.At < f.At+f.For
+		})
+	})
 }
 
 // fault returns a random fault that the bound must withstand: any except jumps of the store's
@@ -130,6 +143,7 @@ func Divided(seed uint64, takes int, faults int) (o Options, fast int64) {
 	if spec.Algorithm == stint.TokenBucket {
 		spec.Burst = max(1, spec.Burst/parts)
 	}
+	o.keepClockRunning() // of fewer nodes
 	if o.Share = stint.MustLimit(spec); o.Share.Capacity()*int64(o.Nodes) >= o.Limit.Capacity() {
 		o.Share = nil
 		return o, 0
