@@ -264,7 +264,9 @@ func (e *entry) deny(t *stint.Take, d *stint.Decision, asked, now Moment) {
 		}
 		return
 	}
-	d.RetryAfter = max(d.RetryAfter, e.pause(now))
+	if refusable(t.Limit, transaction.DeniedCost(t)) { // else a pause saves no call
+		d.RetryAfter = max(d.RetryAfter, e.pause(now))
+	}
 	e.denial.Store(&denial{
 		until: asked.Add(min(d.RetryAfter, maxDenial)), cost: transaction.DeniedCost(t), empty: d.RetryAfter,
 		limit: t.Limit, decision: *d, answered: now,

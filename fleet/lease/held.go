@@ -137,15 +137,18 @@ type denial struct {
 // was reset.
 const maxDenial = time.Second
 
+// refusable reports whether a node denies takes of a cost itself. It asks the store for those of more than half of
+// the limit, which units that come back to the store may let pass.
+func refusable(l *stint.Limit, cost uint32) bool { return cost > 0 && int64(cost) <= l.Capacity()/2 }
+
 // refuse denies a take that the store would deny. Its RetryAfter is no earlier than the store's.
 func (q *denial) refuse(cost uint32, now Moment, d *stint.Decision) bool {
-	most := q.limit.Capacity()
-	if cost == 0 || cost < q.cost || int64(cost) > most/2 || now.reached(q.until) {
+	if cost < q.cost || !refusable(q.limit, cost) || now.reached(q.until) {
 		return false
 	}
 	ago := now.since(q.answered).Truncate(time.Microsecond)
 	at, reset := q.decision.At.Add(ago), max(0, q.decision.ResetAfter-ago)
-	*d = stint.Decision{Limit: most, Remaining: min(q.decision.Remaining, int64(cost)-1), RetryAfter: reset, ResetAfter: reset, At: at}
+	*d = stint.Decision{Limit: q.limit.Capacity(), Remaining: min(q.decision.Remaining, int64(cost)-1), RetryAfter: reset, ResetAfter: reset, At: at}
 	if q.limit.Algorithm() == stint.TokenBucket {
 		st := stint.State{T: int64(q.decision.At.Add(q.decision.ResetAfter)), Written: q.decision.At}
 		d.RetryAfter = max(q.empty-ago, q.decision.RetryAfter-ago, q.limit.Test(&st, at, uint64(cost)).RetryAfter)

@@ -107,3 +107,31 @@ func TestRetryOfPause(t *testing.T) {
 		}
 	})
 }
+
+// A take of more than half of the limit, which no node denies itself, has the retry time of the store, also when the
+// key is used up: a pause would not save a call, and could outlast the time in which the bucket is whole.
+func TestRetryOfLargeTake(t *testing.T) {
+	hundred := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100})
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 1)
+		for range 500 { // the key is busy, and used up
+			pass(5 * time.Millisecond)
+			f.Decide(t, 0, take("a", hundred, 1))
+		}
+		denied := 0
+		for range 1000 {
+			pass(7 * time.Millisecond)
+			d := f.Decide(t, 0, take("a", hundred, 100))[0]
+			if d.Allowed {
+				continue
+			}
+			denied++
+			if d.RetryAfter != d.ResetAfter { // it needs the whole bucket
+				t.Fatalf("%+v", d)
+			}
+		}
+		if denied < 500 {
+			t.Errorf("%d were denied", denied)
+		}
+	})
+}
