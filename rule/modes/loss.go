@@ -45,6 +45,8 @@ func afterLoss(r *rule.Rule, stored *stint.Limit) string {
 		name = "kept"
 	case r.Mode() == rule.Eventual:
 		more = " and E"
+	case r.MayGrant():
+		more = " and what was used of its grants"
 	}
 	return fmt.Sprintf("%s: a restart that loses nothing costs nothing and admits nothing more; a failover, a flush and a restart that loses data cost nothing, and each may admit what it lost once more, at most %d of each key%s", name, most, more)
 }
