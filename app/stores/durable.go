@@ -274,7 +274,8 @@ func (st *Stores) record(record []byte) {
 
 // saveAll writes the state file, and drops the records of the journal that it has. A journal that failed
 // begins a new file. So does one that was loaded: its rules may not be durable any more, and the next start would
-// put its old counts over those that are saved now.
+// put its old counts over those that are saved now. While saves fail they begin no further files: each try would leave
+// one. When one succeeds at last, saveAll saves once more, with a new file.
 func (st *Stores) saveAll() error {
 	if st.journal.Load() == nil && !st.mustMark() && st.replayed.Files == 0 {
 		return st.memory.SaveFile(st.state)
@@ -283,7 +284,8 @@ func (st *Stores) saveAll() error {
 	if err != nil {
 		return err
 	}
-	if st.drop == nil || j.Err() != nil || j.Size() > journalSize { // else the last save failed, and its file is still the right one
+	again := st.drop != nil && j.Err() == nil // the last save failed, and the file that it began goes on
+	if !again {
 		if st.drop, err = j.Rotate(); err != nil {
 			return err
 		}
@@ -303,7 +305,10 @@ func (st *Stores) saveAll() error {
 	st.unmarked.Store(false)
 	drop := st.drop
 	st.drop = nil
-	return drop()
+	if err := drop(); err != nil || !again {
+		return err
+	}
+	return st.saveAll() // the file has records that are older than these counts
 }
 
 // lossesOf returns a list of a loss, which is empty if nothing was lost.
