@@ -36,7 +36,7 @@ func (st *Stores) keepers() []keeper {
 func (st *Stores) KeepsUsage() bool { return len(st.keepers()) > 0 }
 
 // Usage returns the history of a take's key. If several servers have some of it, because keys moved, it
-// is that of all of them.
+// is that of all of them. A book may outlive the history.
 func (st *Stores) Usage(ctx context.Context, t *stint.Take) (transaction.Usage, error) {
 	sum := transaction.UsageOf(t)
 	for _, k := range st.keepers() {
@@ -44,9 +44,7 @@ func (st *Stores) Usage(ctx context.Context, t *stint.Take) (transaction.Usage, 
 		if err != nil {
 			return sum, err
 		}
-		if len(u.History) > 0 {
-			sum = sum.Join(&u)
-		}
+		sum = sum.Join(&u)
 	}
 	return sum, nil
 }

@@ -242,6 +242,7 @@ func (u *Usage) Join(other *Usage) Usage {
 	sum := u.Clone()
 	if len(sum.History) == 0 {
 		sum = other.Clone()
+		sum.Book = u.Book.Join(other.Book)
 		return sum
 	}
 	sum.Book = u.Book.Join(other.Book)

@@ -114,6 +114,12 @@ func TestJoin(t *testing.T) {
 	if got := none.Join(&a); !reflect.DeepEqual(got, a) {
 		t.Errorf("%+v", got)
 	}
+	book := Usage{Book: &Book{Grants: []limits.GrantUse{{ID: "g", Used: 3, Until: 9}}}} // its history has expired
+	for _, got := range []Usage{book.Join(&a), a.Join(&book)} {
+		if !reflect.DeepEqual(got.Book, book.Book) || got.Subject != a.Subject || !reflect.DeepEqual(got.History, a.History) {
+			t.Errorf("%+v", got)
+		}
+	}
 	for domain, want := range map[string]string{"api": "api/calls", "shop": "shop/api/calls"} {
 		if got := (&Event{Names: Names{Domain: domain, Rule: "api/calls"}}).RuleName(); got != want {
 			t.Errorf("%q, want %q", got, want)
