@@ -3,6 +3,7 @@ package stores
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,11 +26,12 @@ type Loss struct {
 
 // losses are the losses that the places with counts know of. The zero losses are none.
 type losses struct {
-	mu      sync.Mutex
+	ends func(r *rule.Rule, lost stint.Instant) stint.Instant // Options.LossEnds
+
+	mu      sync.Mutex // guards the fields below; not held while ends reads records, or the log is written
 	byPlace map[string][]transaction.Loss
 	noticed uint64
-	rules   []*rule.Rule                                         // durable ones
-	ends    func(r *rule.Rule, lost stint.Instant) stint.Instant // Options.LossEnds
+	rules   []*rule.Rule // durable ones
 }
 
 // watchLosses sets the rules of which losses matter.
@@ -49,20 +51,22 @@ func (st *Stores) hasDurable() bool {
 // Losses returns the durable rules that follow their failure policies after a loss, by their names. A rule has the
 // loss that ends last.
 func (st *Stores) Losses() (all []Loss) {
-	st.losses.mu.Lock()
-	defer st.losses.mu.Unlock()
-	for place, found := range st.losses.byPlace {
+	l := &st.losses
+	l.mu.Lock()
+	byPlace, rules := maps.Clone(l.byPlace), l.rules
+	l.mu.Unlock()
+	for place, found := range byPlace {
 		for i := range found {
-			all = append(all, st.losses.ofRules(place, &found[i])...)
+			all = append(all, l.ofRules(rules, place, &found[i])...)
 		}
 	}
 	slices.SortFunc(all, func(a, b Loss) int { return cmp.Or(cmp.Compare(a.Rule, b.Rule), b.Until.Compare(a.Until)) })
 	return slices.CompactFunc(all, func(a, b Loss) bool { return a.Rule == b.Rule })
 }
 
-// ofRules returns the rules that a loss concerns.
-func (l *losses) ofRules(place string, loss *transaction.Loss) (all []Loss) {
-	for _, r := range l.rules {
+// ofRules returns those of some rules that a loss concerns.
+func (l *losses) ofRules(rules []*rule.Rule, place string, loss *transaction.Loss) (all []Loss) {
+	for _, r := range rules {
 		name := transaction.RuleName(r.Domain, r.Name)
 		if loss.Accepted(name) {
 			continue
@@ -100,16 +104,13 @@ func (st *Stores) lookLosses(ctx context.Context, s *server) {
 // noteLosses stores the losses of a place, and logs what is new: that counts were lost, or that somebody accepted it.
 // It reports whether there is a new loss.
 func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool) {
-	st.losses.mu.Lock()
-	defer st.losses.mu.Unlock()
 	l := &st.losses
-	before := l.byPlace[place]
+	durable, before := l.put(place, found)
 	var rules, accepted []string
 	var until time.Time
-	news := false // a loss that nobody has accepted for all rules yet
 	for i := range found {
-		at := slices.IndexFunc(before, func(o transaction.Loss) bool { return o.At == found[i].At })
-		for _, one := range l.ofRules(place, &found[i]) {
+		at := indexOf(before, &found[i])
+		for _, one := range l.ofRules(durable, place, &found[i]) {
 			if at < 0 {
 				rules = append(rules, one.Rule)
 			}
@@ -117,17 +118,10 @@ func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool)
 				until = one.Until
 			}
 		}
-		lost, news = lost || at < 0, news || at < 0 && !found[i].Accepted("")
+		lost = lost || at < 0
 		if at >= 0 {
-			accepted = append(accepted, newlyAccepted(l.ofRules(place, &before[at]), &found[i])...)
+			accepted = append(accepted, newlyAccepted(l.ofRules(durable, place, &before[at]), &found[i])...)
 		}
-	}
-	if l.byPlace == nil {
-		l.byPlace = map[string][]transaction.Loss{}
-	}
-	l.byPlace[place] = found
-	if news {
-		l.noticed++
 	}
 	if rules = compact(rules); len(rules) > 0 {
 		st.options.OnLost(place)
@@ -138,6 +132,29 @@ func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool)
 		st.log.Info("a loss was accepted: durable rules go on with the counts that are left", "store", place, "rules", accepted)
 	}
 	return lost
+}
+
+// put stores the losses of a place. It returns the durable rules, and the losses that the place had before.
+func (l *losses) put(place string, found []transaction.Loss) (durable []*rule.Rule, before []transaction.Loss) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before = l.byPlace[place]
+	if l.byPlace == nil {
+		l.byPlace = map[string][]transaction.Loss{}
+	}
+	l.byPlace[place] = found
+	for i := range found {
+		if indexOf(before, &found[i]) < 0 && !found[i].Accepted("") { // nobody has accepted it for all rules yet
+			l.noticed++
+			break
+		}
+	}
+	return l.rules, before
+}
+
+// indexOf returns the index of a loss in a list, by its time; -1 if it is not there.
+func indexOf(all []transaction.Loss, one *transaction.Loss) int {
+	return slices.IndexFunc(all, func(o transaction.Loss) bool { return o.At == one.At })
 }
 
 // newlyAccepted returns the rules of losses that have accepted the loss meanwhile.

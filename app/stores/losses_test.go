@@ -1,6 +1,9 @@
 package stores
 
 import (
+	"context"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/internal/transaction"
+	"stint/rule"
 	"stint/rule/rulefile"
 	"stint/store/memory"
 )
@@ -50,5 +54,43 @@ func TestUnreadableJournal(t *testing.T) {
 	testkit.Must(t, os.Mkdir(file, 0o700))
 	if _, err := st.replay(); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("%v, want an error about %s", err, file)
+	}
+}
+
+// calling is a log whose lines call a function.
+type calling struct {
+	slog.Handler
+	call func()
+}
+
+func (c calling) Handle(context.Context, slog.Record) error {
+	c.call()
+	return nil
+}
+
+// No lock is held while a loss is logged or an owner is asked for its end: both may take long, and saves of the state
+// file ask whether rules are durable.
+func TestLossesHoldNoLock(t *testing.T) {
+	table, err := rulefile.Parse(rulefile.Source{Name: "a.yaml", Data: []byte("domain: api\ndescriptors: [{key: user, rate_limit: {requests: 5, per: 1h, durable: true}}]\n")})
+	testkit.Must(t, err)
+	st, asked := new(Stores), 0
+	ask := func() {
+		if free := st.losses.mu.TryLock(); !free {
+			t.Error("the lock is held")
+			return
+		}
+		st.losses.mu.Unlock()
+		asked++
+	}
+	st.log = slog.New(calling{slog.NewTextHandler(io.Discard, nil), ask})
+	st.options.OnLost = func(string) { ask() }
+	st.losses.ends = func(_ *rule.Rule, lost stint.Instant) stint.Instant { ask(); return lost.Add(time.Hour) }
+	st.watchLosses(table)
+	loss := transaction.Loss{At: stint.At(time.Now())}
+	st.noteLosses("state", []transaction.Loss{loss})
+	loss.Accept("api/user")
+	st.noteLosses("state", []transaction.Loss{loss})
+	if st.Losses(); asked < 5 { // for the end and its line twice, and OnLost
+		t.Errorf("asked %d times", asked)
 	}
 }
