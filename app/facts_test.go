@@ -145,6 +145,7 @@ func TestRequestIDsOfEnvoy(t *testing.T) {
 
 // An API key is in no output: no answer, no metric, no log, no file and not in Redis.
 func TestFactsHideSecrets(t *testing.T) {
+	t.Parallel()
 	const secret = "sk-live-a-secret-of-a-client"
 	server := testkit.StartRedis(t)
 	for _, store := range []string{"memory", server.URL()} {
@@ -197,6 +198,7 @@ func TestFactsHideSecrets(t *testing.T) {
 
 // Each of three nodes with one Redis shows all three together.
 func TestFactsOfNodes(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	testkit.Must(t, os.WriteFile(secret, []byte("a secret of the namespace"), 0o600))

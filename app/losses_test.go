@@ -114,6 +114,7 @@ func TestDurableLossOfRedis(t *testing.T) {
 
 // What a state file and its journal lack is a loss, which a later start still knows; what is cut at the end is none.
 func TestDurableLossOfJournal(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		damage func(t *testing.T, state string, journal []string)
 		lost   bool

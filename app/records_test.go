@@ -40,6 +40,7 @@ func (s *service) bans(address string) bool {
 
 // Two services share records by Redis. While it is away, both go on, say so, and stop promptly.
 func TestRecordsInRedis(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t, "--requirepass", "hush")
 	url := "redis://:hush@" + server.Addr
 	a, b := start(t, sharing(t, url)), start(t, sharing(t, url))
@@ -84,6 +85,7 @@ func TestRecordsInRedis(t *testing.T) {
 
 // A service starts without Redis, from its copy.
 func TestRecordsWithoutRedis(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	change := sharing(t, server.URL())
 	s := start(t, change)

@@ -11,6 +11,7 @@ import (
 // Rules per API that are records change on one node and apply on all, with an entry in the audit trail.
 // Without Redis they cannot be changed, and stay in force.
 func TestRulesInRecords(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	a, b := start(t, sharing(t, server.URL())), start(t, sharing(t, server.URL()))
 	const rule = `{"url": "/v1/orders", "time": "day", "requests": 2}`

@@ -111,6 +111,7 @@ func TestSettleWithoutSecret(t *testing.T) {
 // While Redis is frozen a settlement fails, and may be repeated: it is done once, whichever of the two calls
 // reached the store.
 func TestSettleWhileStoreIsAway(t *testing.T) {
+	t.Parallel()
 	server := testkit.StartRedis(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, `

@@ -95,6 +95,7 @@ func (s *service) takes(user string, n int) {
 // Thresholds that users reach arrive at the receiver, each as one event, on one node and on several that share a
 // Redis. A receiver of one threshold gets only that.
 func TestThresholds(t *testing.T) {
+	t.Parallel()
 	const users, nodes = 5, 4
 	server := testkit.StartRedis(t)
 	for name, place := range map[string]func(*settings.Config){
@@ -161,6 +162,7 @@ func TestThresholds(t *testing.T) {
 // A receiver that redirects and one that never answers get no event delivered, delay no other, and lose nothing:
 // their deliveries wait. Nobody calls the target of the redirect.
 func TestBadReceivers(t *testing.T) {
+	t.Parallel()
 	arrived := make(chan string, 1)
 	good := shopReceiver(t, arrived)
 	moved, silent := good, good
