@@ -185,6 +185,7 @@ func TestCacheOfActiveUsers(t *testing.T) {
 	if gone > uint64(busy/50) {
 		t.Errorf("%d of %d busy users had to be read again", gone, busy)
 	}
+	testkit.Until(t, "all counts are sent", func() bool { keys, _ := f.Nodes[0].Unsent(); return keys == 0 }) // Stop sends for a second only
 	f.Stop()
 	t.Logf("%d decisions of %d users over %d places in %v; %d read, %d evicted, %d decided by the store; %d of %d busy ones were gone",
 		3*users, users, places, took.Round(time.Millisecond), before.Reads, before.Evicted, before.Refused, gone, busy)
