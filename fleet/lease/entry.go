@@ -257,18 +257,19 @@ func (e *entry) deny(t *stint.Take, d *stint.Decision, asked, now Moment) {
 	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || t.Cost == 0 {
 		return
 	}
-	if q := e.denial.Load(); q != nil && !now.reached(q.until) {
+	cost := transaction.DeniedCost(t)
+	if q := e.denial.Load(); q != nil && !now.reached(q.until) && q.cost <= cost { // else this one denies more takes
 		var again stint.Decision
-		if q.refuse(transaction.DeniedCost(t), now, &again) {
+		if q.refuse(cost, now, &again) {
 			d.RetryAfter = max(d.RetryAfter, again.RetryAfter) // the node denies it until then
 		}
 		return
 	}
-	if refusable(t.Limit, transaction.DeniedCost(t)) { // else a pause saves no call
+	if refusable(t.Limit, cost) { // else a pause saves no call
 		d.RetryAfter = max(d.RetryAfter, e.pause(now))
 	}
 	e.denial.Store(&denial{
-		until: asked.Add(min(d.RetryAfter, maxDenial)), cost: transaction.DeniedCost(t), empty: d.RetryAfter,
+		until: asked.Add(min(d.RetryAfter, maxDenial)), cost: cost, empty: d.RetryAfter,
 		limit: t.Limit, decision: *d, answered: now,
 	})
 }

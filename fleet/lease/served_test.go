@@ -135,3 +135,30 @@ func TestRetryOfLargeTake(t *testing.T) {
 		}
 	})
 }
+
+// A denial of a take that costs much is not in the way of one that costs less: also with takes of several costs a node
+// asks the store for few of a key that is used up.
+func TestDenialOfLowerCost(t *testing.T) {
+	hundred := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100})
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, 4)
+		r := rand.New(rand.NewPCG(1, 2))
+		passed, most := 0, 0
+		const length, pauses = 10, 1000 / 75
+		for began := time.Now(); time.Since(began) < length*time.Second; {
+			pass(time.Duration(r.ExpFloat64() / 2000 * float64(time.Second)))
+			cost := []uint32{1, 1, 1, 20, 60}[r.IntN(5)]
+			if cost == 60 {
+				most++ // the store decides each
+			}
+			if f.Decide(t, r.IntN(4), take("a", hundred, cost))[0].Allowed {
+				passed++
+			}
+		}
+		// Of each node two are denied for each pause: one that costs much, and one that costs less.
+		most += passed + 2*4*length*pauses
+		if calls := int(f.Store.Calls.Load()); calls > most {
+			t.Errorf("%d calls, want at most %d for %d that passed", calls, most, passed)
+		}
+	})
+}
