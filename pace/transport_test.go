@@ -18,51 +18,19 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/testkit"
 	"stint/pace"
 	"stint/store/memory"
 )
 
-// pipe is a listener in memory for clients and servers in fake time.
-type pipe struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipe) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipe) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-func (p *pipe) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
 // serve runs a server in fake time and returns a client that reaches it under any host name through
 // a Transport.
 func serve(t *testing.T, handler http.HandlerFunc, limit *stint.Limit, options pace.TransportOptions) *http.Client {
-	p := &pipe{conns: make(chan net.Conn), closed: make(chan struct{})}
+	p := testkit.NewPipes()
 	server := &http.Server{Handler: handler}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(p) }()
-	options.Base = &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
+	options.Base = &http.Transport{DialContext: p.DialContext, MaxIdleConnsPerHost: 100}
 	store := clockStore()
 	client := &http.Client{Transport: pace.NewTransport(store, limit, options)}
 	t.Cleanup(func() {

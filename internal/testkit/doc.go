@@ -7,6 +7,7 @@
 //   - redis*.go start real Redis servers, clusters and sentinels.
 //   - tcpproxy.go is a TCP proxy that delays, jitters, stalls and cuts what it forwards, so that
 //     a server on the same machine behaves like one some milliseconds away.
+//   - pipes.go is a listener in memory, for tests in fake time.
 //   - netns_linux.go makes networks in the kernel: their processes talk over links that the
 //     test cuts, slows down and mends. Nothing of it leaves the machine.
 //   - openloop.go puts load on a server as a network does.

@@ -13,31 +13,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"stint/internal/testkit"
 )
 
-// pipes is a listener of connections in memory, which hold nothing that the other side has not read.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if conn, ok := <-p; ok {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error {
-	close(p)
-	return nil
-}
-
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "pipe"} }
-
-// get asks for a path on a connection of its own.
-func (p pipes) get(path string) net.Conn {
-	client, server := net.Pipe()
-	p <- server
-	fmt.Fprintf(client, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
-	return client
+// getOver asks for a path on a connection of its own.
+func getOver(t *testing.T, p *testkit.Pipes, path string) net.Conn {
+	conn := p.Dial(t)
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
+	return conn
 }
 
 // Clients that read nothing, or too slowly, are disconnected, and the log says so: others have their turn. One
@@ -50,18 +34,18 @@ func TestClientsThatDoNotRead(t *testing.T) {
 		}
 		var log bytes.Buffer
 		s.options.Log = slog.New(slog.NewTextHandler(&log, nil))
-		server, listener := &http.Server{Handler: NewUsage(s.options), WriteTimeout: 15 * time.Second}, make(pipes)
+		server, listener := &http.Server{Handler: NewUsage(s.options), WriteTimeout: 15 * time.Second}, testkit.NewPipes()
 		go func() { _ = server.Serve(listener) }()
 		defer server.Close()
 
 		for _, path := range []string{UsagePath, UsagePath + "?format=csv"} {
 			log.Reset()
-			idle, slow := listener.get(path), listener.get(path)
+			idle, slow := getOver(t, listener, path), getOver(t, listener, path)
 			synctest.Wait()
 			began := time.Now()
-			third := listener.get(path)
+			third := getOver(t, listener, path)
 			go func() {
-				for buffer := make([]byte, 4<<10); ; time.Sleep(time.Second) { // fake time
+				for buffer := make([]byte, 4<<10); ; time.Sleep(time.Second) { // fake time, in which it reads too slowly
 					if _, err := io.ReadFull(slow, buffer); err != nil {
 						return
 					}
@@ -78,7 +62,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			var whole bytes.Buffer
 			for err == nil {
 				_, err = io.CopyN(&whole, answer.Body, readPart/2)
-				time.Sleep(partTime / 4) // fake time
+				time.Sleep(partTime / 4) // fake time, in which it reads fast enough
 			}
 			if rows := strings.Count(whole.String(), "user="); rows != 700 || !errors.Is(err, io.EOF) {
 				t.Errorf("%d rows, %v", rows, err)

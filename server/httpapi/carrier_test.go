@@ -11,43 +11,22 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"stint/internal/testkit"
 )
-
-// pipes is a listener in memory, which accepts the connections that dial returns.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if conn, ok := <-p; ok {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error {
-	close(p)
-	return nil
-}
-
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "pipe"} }
-
-func (p pipes) dial() net.Conn {
-	client, server := net.Pipe()
-	p <- server
-	return client
-}
 
 // serveInBubble runs do against a server of the traffic endpoints, in fake time.
 func serveInBubble(t *testing.T, do func(t *testing.T, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newLimiter(t)
 		server := NewServer(NewTraffic(l, TrafficOptions{}).Handler(), Limits{})
-		listener := make(pipes)
+		listener := testkit.NewPipes()
 		go func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				t.Error(err)
 			}
 		}()
-		do(t, listener.dial)
+		do(t, func() net.Conn { return listener.Dial(t) })
 		server.Close()
 		time.Sleep(time.Minute) // fake time: the server keeps a connection for a while if a client still sends
 	})
