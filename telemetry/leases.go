@@ -1,5 +1,7 @@
 package telemetry
 
+import "github.com/prometheus/client_golang/prometheus"
+
 // LeaseStats are the numbers of the units that one store on the network has lent to this process,
 // which uses them to decide busy keys of leased rules itself.
 type LeaseStats struct {
@@ -21,35 +23,29 @@ type LeaseStats struct {
 // called at each scrape. Call Leases at most once.
 func (m *Metrics) Leases(read func() []LeaseStats) {
 	m.reg.MustRegister(numbers[LeaseStats]{leaseNumbers, func(tell func(*LeaseStats, ...string)) {
-		s := sumOfLeases(read())
+		var s LeaseStats
+		for _, one := range read() {
+			s.Keys += one.Keys
+			s.Held += one.Held
+			s.Idle += one.Idle
+			s.Asks += one.Asks
+			s.Messages += one.Messages
+			s.Repeated += one.Repeated
+			s.Lent += one.Lent
+			s.Returned += one.Returned
+			s.LostUsedUp += one.LostUsedUp
+			s.LostKept += one.LostKept
+			s.LostUnits += one.LostUnits
+		}
 		tell(&s)
-	}}, numbers[uint64]{lostKeys, func(tell func(*uint64, ...string)) {
-		s := sumOfLeases(read())
-		tell(&s.LostUsedUp, "used_up")
-		tell(&s.LostKept, "kept")
 	}})
 }
 
-func sumOfLeases(all []LeaseStats) (s LeaseStats) {
-	for _, one := range all {
-		s.Keys += one.Keys
-		s.Held += one.Held
-		s.Idle += one.Idle
-		s.Asks += one.Asks
-		s.Messages += one.Messages
-		s.Repeated += one.Repeated
-		s.Lent += one.Lent
-		s.Returned += one.Returned
-		s.LostUsedUp += one.LostUsedUp
-		s.LostKept += one.LostKept
-		s.LostUnits += one.LostUnits
-	}
-	return s
-}
-
-// lostKeys is the metric of keys that losses of counts touched.
-var lostKeys = []number[uint64]{
-	counter("lease_lost_keys_total", "Busy keys of leased rules that losses of counts touched, by after_loss.", func(n *uint64) uint64 { return *n }, "after_loss"),
+// lostKeys returns the metric of keys that losses of counts touched, with a value of after_loss.
+func lostKeys(afterLoss string, of func(*LeaseStats) uint64) number[LeaseStats] {
+	const help = "Busy keys of leased rules that losses of counts touched, by after_loss."
+	desc := prometheus.NewDesc("stint_lease_lost_keys_total", help, nil, prometheus.Labels{"after_loss": afterLoss})
+	return number[LeaseStats]{desc, prometheus.CounterValue, func(s *LeaseStats) float64 { return float64(of(s)) }}
 }
 
 // leaseNumbers are the metrics of leases.
@@ -62,6 +58,8 @@ var leaseNumbers = []number[LeaseStats]{
 	counter("lease_home_units_total", "Units that this process returned unspent.", func(s *LeaseStats) uint64 { return s.Returned }),
 	counter("lease_store_decisions_total", "Calls of leased rules that the store decided.", func(s *LeaseStats) uint64 { return s.Asks }),
 	counter("lease_repeated_total", "Keys sent again because the store had not answered an earlier message.", func(s *LeaseStats) uint64 { return s.Repeated }),
+	lostKeys("used_up", func(s *LeaseStats) uint64 { return s.LostUsedUp }),
+	lostKeys("kept", func(s *LeaseStats) uint64 { return s.LostKept }),
 	counter("lease_lost_units_total", "Unspent units of this process for keys that losses of counts touched.", func(s *LeaseStats) uint64 { return s.LostUnits }),
 	counter("lease_messages_total", "Messages to the store with reports of units.", func(s *LeaseStats) uint64 { return s.Messages }),
 }

@@ -9,10 +9,11 @@ import (
 	"stint/rule/rulefile"
 )
 
-// The numbers of several stores are added.
+// The numbers of several stores are added. They are read once for all metrics.
 func TestLeases(t *testing.T) {
-	m := New(prometheus.NewRegistry())
+	reads, m := 0, New(prometheus.NewRegistry())
 	m.Leases(func() []LeaseStats {
+		reads++
 		return []LeaseStats{
 			{Keys: 2, Held: 70, Idle: 20, Asks: 5, Messages: 9, Repeated: 1, Lent: 1000, Returned: 50, LostUsedUp: 3, LostKept: 4, LostUnits: 60},
 			{Keys: 1, Held: 30, Asks: 1, Lent: 1000, Returned: 150, LostUsedUp: 10, LostKept: 20, LostUnits: 1},
@@ -32,6 +33,9 @@ func TestLeases(t *testing.T) {
 		stint_lease_lost_keys_total{after_loss="kept"} 24
 		stint_lease_lost_units_total 61
 		stint_lease_repeated_total 1`)
+	if reads != 1 {
+		t.Errorf("%d reads for one scrape", reads)
+	}
 }
 
 // Each leased rule is one series, whichever store lent its units. The metrics show how many calls
