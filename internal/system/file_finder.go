@@ -74,8 +74,10 @@ func (f *FileFinder) fail(path, problem, hint string, err error) {
 // add adds a file, or all files of a folder. named means that the caller gave the path.
 func (f *FileFinder) add(path string, named bool) {
 	real, err := filepath.EvalSymlinks(path)
-	if info, open := os.Stat(path); err != nil && named && open == nil && !info.IsDir() {
-		real, err = path, nil // such as /dev/fd/63 of a shell's <(command), a link to what has no path
+	if err != nil && named { // it may be a link to what has no path, such as /dev/fd/63 of a shell's <(command)
+		if info, open := os.Stat(path); open == nil && !info.IsDir() {
+			real, err = path, nil
+		}
 	}
 	if err == nil {
 		real, err = filepath.Abs(real)
