@@ -239,13 +239,12 @@ func (e *Event) RuleName() string { return RuleName(e.Domain, e.Rule) }
 
 // Join returns the usage of a key of which two stores have a part: the sum of their periods.
 func (u *Usage) Join(other *Usage) Usage {
-	sum := u.Clone()
-	if len(sum.History) == 0 {
-		sum = other.Clone()
-		sum.Book = u.Book.Join(other.Book)
-		return sum
+	book := u.Book.Join(other.Book)
+	if len(u.History) == 0 {
+		u, other = other, u // the names are those of a part with a history
 	}
-	sum.Book = u.Book.Join(other.Book)
+	sum := u.Clone()
+	sum.Book = book
 	for _, p := range other.History {
 		i := slices.IndexFunc(sum.History, func(o Period) bool { return o.Start == p.Start && o.End == p.End })
 		if i < 0 {
