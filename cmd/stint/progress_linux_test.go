@@ -9,9 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"stint/cmd/stint/view"
@@ -123,20 +123,37 @@ func TestRecordsProgress(t *testing.T) {
 	}
 }
 
-// TestNoProgress transfers records where progress would come between the bytes of an answer on the terminal.
+// TestNoProgress transfers records where progress would come between the bytes of an answer on the terminal. The
+// service answers when a command that began later has drawn its progress, so these would have drawn theirs.
 func TestNoProgress(t *testing.T) {
 	t.Parallel()
 	const answer = `{"kind":"subject"}`
+	var asked atomic.Int64
+	goOn := make(chan struct{})
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(1300 * time.Millisecond) // longer than progress waits; if it is drawn later, this test cannot see it
+		asked.Add(1)
+		select {
+		case <-goOn:
+		case <-t.Context().Done():
+		}
 		fmt.Fprint(w, answer)
 	}))
-	defer service.Close()
-	for _, args := range []string{"records import --json /dev/null", "records export"} {
+	t.Cleanup(service.Close)
+	start := func(args string) *screen {
+		before := asked.Load()
 		shown := onTerminal(t, append(strings.Fields(args), "--admin", service.Listener.Addr().String())...)
+		testkit.Until(t, args+" asks the service", func() bool { return asked.Load() > before })
+		return shown
+	}
+	quiet := []*screen{start("records import --json /dev/null"), start("records export")}
+	later := start("records import /dev/null")
+	testkit.Until(t, "progress is drawn twice", func() bool { return strings.Count(later.String(), " waiting for the service ") >= 2 })
+	close(goOn)
+	testkit.Must(t, later.Wait())
+	for _, shown := range quiet {
 		testkit.Must(t, shown.Wait())
 		if got := strings.TrimSpace(shown.String()); got != answer {
-			t.Errorf("stint %s drew %q", args, got)
+			t.Errorf("%q drew %q", shown.Args, got)
 		}
 	}
 }
