@@ -63,7 +63,7 @@ func (t *Table) Durable() (all []*Rule) {
 	return all
 }
 
-// IsDurable reports whether the rule has durable. Of a rule whose numbers plans have that is the word of one of them.
+// IsDurable reports whether the rule has durable. A rule that takes its limit from plans has the answer of one of them.
 func (r *Rule) IsDurable() bool { return r.Terms != nil && r.Terms.Durable }
 
 // Meter names the key of a take in the history of its use, for a rule that keeps any or a subject with grants:

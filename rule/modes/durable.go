@@ -11,7 +11,7 @@ import (
 // Durable returns for each durable rule what a store may lose of it, and what passes after that.
 func Durable(table *rule.Table) []audit.Finding {
 	return findings(table, "durable", func(r *rule.Rule, f *audit.Finding) {
-		if !r.Terms.Durable {
+		if !r.IsDurable() {
 			return
 		}
 		spec, most := r.Stored.Spec(), r.Stored.Capacity()

@@ -18,10 +18,7 @@ import (
 // store is away.
 func Leased(table *rule.Table) []audit.Finding {
 	return each(table, rule.Leased, "leased", func(r *rule.Rule, f *audit.Finding) {
-		stored := r.Stored
-		if r.Terms.Own != nil {
-			stored = r.Terms.Rest
-		}
+		stored := ofStore(r)
 		away := map[rule.Failure]string{
 			rule.Allow: "then everything passes, uncounted", rule.Deny: "then nothing passes",
 			rule.Local: "then nothing passes, as the share is less than one request on each node",
@@ -44,6 +41,14 @@ func Leased(table *rule.Table) []audit.Finding {
 			f.Hint = "write after_loss: kept if a restart that loses no data must deny nobody: then what a failover or a flush loses may pass once more"
 		}
 	})
+}
+
+// ofStore returns the limit that the store has: without what each node has to itself.
+func ofStore(r *rule.Rule) *stint.Limit {
+	if r.Terms.Own != nil {
+		return r.Terms.Rest
+	}
+	return r.Stored
 }
 
 // decidedStrict returns when the store decides takes of a leased limit as in strict mode, because

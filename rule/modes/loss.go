@@ -19,14 +19,10 @@ func AfterLoss(table *rule.Table) (all []audit.Finding) {
 		id           string
 	}{{rule.Leased, "leased"}, {rule.Eventual, "eventual"}, {rule.Strict, "strict"}} {
 		all = append(all, each(table, c.coordination, c.id, func(r *rule.Rule, f *audit.Finding) {
-			if r.Terms.Durable {
+			if r.IsDurable() {
 				return
 			}
-			stored := r.Stored
-			if r.Terms.Own != nil {
-				stored = r.Terms.Rest
-			}
-			f.Text = "after a loss of data: " + afterLoss(r, stored)
+			f.Text = "after a loss of data: " + afterLoss(r)
 			f.Hint = "docs/redis-operation.md says how to lose less"
 		})...)
 	}
@@ -34,7 +30,8 @@ func AfterLoss(table *rule.Table) (all []audit.Finding) {
 }
 
 // afterLoss returns what the keys of a rule have after the store lost its data.
-func afterLoss(r *rule.Rule, stored *stint.Limit) string {
+func afterLoss(r *rule.Rule) string {
+	stored := ofStore(r)
 	most, name, more := stored.Capacity(), r.Mode().String(), ""
 	switch {
 	case r.Mode() == rule.Leased && !stored.ForStores().Leasable():
@@ -57,9 +54,10 @@ func wholeAfterLoss(l *stint.Limit) string {
 	if l.Algorithm() == stint.FixedWindow {
 		return whole(l)
 	}
-	quarter := float64(l.Capacity()/stint.LeasePart) / float64(l.Capacity())
+	quarter := l.Capacity() / stint.LeasePart
+	part := float64(quarter) / float64(l.Capacity())
 	refill := limits.RefillTime(l)
-	full := max(refill, stint.LeaseTime+stint.LeaseMargin+time.Duration(float64(refill)*quarter))
-	return fmt.Sprintf("has %d units again after %s, and all after %s", l.Capacity()-l.Capacity()/stint.LeasePart,
-		text.ShortDuration(time.Duration(float64(refill)*(1-quarter)).Round(time.Millisecond)), text.ShortDuration(full.Round(time.Millisecond)))
+	full := max(refill, stint.LeaseTime+stint.LeaseMargin+time.Duration(float64(refill)*part))
+	return fmt.Sprintf("has %d units again after %s, and all after %s", l.Capacity()-quarter,
+		text.ShortDuration(time.Duration(float64(refill)*(1-part)).Round(time.Millisecond)), text.ShortDuration(full.Round(time.Millisecond)))
 }
