@@ -70,7 +70,7 @@ func (a *App) checkGrant(subject, limit, plan string) (warning string, err error
 	if !a.stores.KeepsUsage() {
 		return "", errors.New("this store keeps no grants")
 	}
-	return inforce.CheckGrant(a.limiter, subject, limit, plan)
+	return a.limiter.Table().CheckGrant(subject, limit, plan)
 }
 
 // ruleOptions returns the options of /v1/rules.

@@ -20,22 +20,23 @@ func (r *Rule) MayGrant() bool {
 // The warning says why the grant has no effect now; "" if it has. The error means that no plan has a limit of
 // that name that could be granted. t may be nil.
 func (t *Table) CheckGrant(subject, limit, plan string) (warning string, err error) {
-	found, may, has, name := false, false, false, "the plan "+text.Quote(plan)
+	if t == nil {
+		t = new(Table)
+	}
 	key, _, _ := strings.Cut(subject, "=")
-	if t != nil {
-		_, byDefault := t.Plans()
-		if plan == "" {
-			plan, name = byDefault, "the default plan"
+	name := "the plan " + text.Quote(plan)
+	if plan == "" {
+		plan, name = t.defaultPlan, "the default plan"
+	}
+	found, may, has := false, false, false
+	for _, r := range t.rules {
+		if r.Plan == nil || r.Plan.Limit != limit || r.Path[len(r.Path)-1].Key != key {
+			continue
 		}
-		for _, r := range t.rules {
-			if r.Plan == nil || r.Plan.Limit != limit || r.Path[len(r.Path)-1].Key != key {
-				continue
-			}
-			found = true
-			for of, variant := range r.Plan.Rules {
-				granted := variant.MayGrant()
-				may, has = may || granted, has || granted && of == plan
-			}
+		found = true
+		for of, variant := range r.Plan.Rules {
+			granted := variant.MayGrant()
+			may, has = may || granted, has || granted && of == plan
 		}
 	}
 	switch {

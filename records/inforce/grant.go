@@ -49,10 +49,3 @@ func (r *Records) EachGrant(subject string, now time.Time, yield func(Granted) b
 	}
 	return nil
 }
-
-// CheckGrant checks a grant of a limit, by its name in plans, to a subject with a plan, "" for the default plan,
-// against the rules of l. The warning says why the grant has no effect now; "" if it has. The error means that
-// no plan has a limit of that name that could be granted.
-func CheckGrant(l *limiter.Limiter, subject, limit, plan string) (warning string, err error) {
-	return l.Table().CheckGrant(subject, limit, plan)
-}
