@@ -26,9 +26,7 @@ type Loss struct {
 
 // losses are the losses that the places with counts know of. The zero losses are none.
 type losses struct {
-	ends func(r *rule.Rule, lost stint.Instant) stint.Instant // Options.LossEnds
-
-	mu      sync.Mutex // guards the fields below; not held while ends reads records, or the log is written
+	mu      sync.Mutex // guards all; not held while Options.LossEnds reads records, or the log is written
 	byPlace map[string][]transaction.Loss
 	noticed uint64
 	rules   []*rule.Rule // durable ones
@@ -57,33 +55,33 @@ func (st *Stores) Losses() (all []Loss) {
 	l.mu.Unlock()
 	for place, found := range byPlace {
 		for i := range found {
-			all = append(all, l.ofRules(rules, place, &found[i])...)
+			all = append(all, st.lossesOfRules(rules, place, &found[i])...)
 		}
 	}
 	slices.SortFunc(all, func(a, b Loss) int { return cmp.Or(cmp.Compare(a.Rule, b.Rule), b.Until.Compare(a.Until)) })
 	return slices.CompactFunc(all, func(a, b Loss) bool { return a.Rule == b.Rule })
 }
 
-// ofRules returns those of some rules that a loss concerns.
-func (l *losses) ofRules(rules []*rule.Rule, place string, loss *transaction.Loss) (all []Loss) {
+// lossesOfRules returns those of some rules that a loss concerns.
+func (st *Stores) lossesOfRules(rules []*rule.Rule, place string, loss *transaction.Loss) (all []Loss) {
 	for _, r := range rules {
 		name := transaction.RuleName(r.Domain, r.Name)
 		if loss.Accepted(name) {
 			continue
 		}
-		if ends := l.endOf(r, loss.At); ends.Time().After(time.Now()) {
+		if ends := st.lossEnds(r, loss.At); ends.Time().After(time.Now()) {
 			all = append(all, Loss{name, place, loss.At.Time().UTC(), ends.Time().UTC(), r})
 		}
 	}
 	return all
 }
 
-// endOf returns when a loss concerns no take of a rule any more.
-func (l *losses) endOf(r *rule.Rule, lost stint.Instant) stint.Instant {
-	if l.ends == nil {
+// lossEnds returns when a loss concerns no take of a rule any more.
+func (st *Stores) lossEnds(r *rule.Rule, lost stint.Instant) stint.Instant {
+	if st.options.LossEnds == nil {
 		return transaction.LossEnds(r.Stored, lost)
 	}
-	return l.ends(r, lost)
+	return st.options.LossEnds(r, lost)
 }
 
 // lookLosses asks a server for losses, if some rule is durable.
@@ -104,13 +102,12 @@ func (st *Stores) lookLosses(ctx context.Context, s *server) {
 // noteLosses stores the losses of a place, and logs what is new: that counts were lost, or that somebody accepted it.
 // It reports whether there is a new loss.
 func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool) {
-	l := &st.losses
-	durable, before := l.put(place, found)
+	durable, before := st.losses.put(place, found)
 	var rules, accepted []string
 	var until time.Time
 	for i := range found {
 		at := indexOf(before, &found[i])
-		for _, one := range l.ofRules(durable, place, &found[i]) {
+		for _, one := range st.lossesOfRules(durable, place, &found[i]) {
 			if at < 0 {
 				rules = append(rules, one.Rule)
 			}
@@ -120,7 +117,7 @@ func (st *Stores) noteLosses(place string, found []transaction.Loss) (lost bool)
 		}
 		lost = lost || at < 0
 		if at >= 0 {
-			accepted = append(accepted, newlyAccepted(l.ofRules(durable, place, &before[at]), &found[i])...)
+			accepted = append(accepted, newlyAccepted(st.lossesOfRules(durable, place, &before[at]), &found[i])...)
 		}
 	}
 	if rules = compact(rules); len(rules) > 0 {

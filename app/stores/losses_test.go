@@ -84,7 +84,7 @@ func TestLossesHoldNoLock(t *testing.T) {
 	}
 	st.log = slog.New(calling{slog.NewTextHandler(io.Discard, nil), ask})
 	st.options.OnLost = func(string) { ask() }
-	st.losses.ends = func(_ *rule.Rule, lost stint.Instant) stint.Instant { ask(); return lost.Add(time.Hour) }
+	st.options.LossEnds = func(_ *rule.Rule, lost stint.Instant) stint.Instant { ask(); return lost.Add(time.Hour) }
 	st.watchLosses(table)
 	loss := transaction.Loss{At: stint.At(time.Now())}
 	st.noteLosses("state", []transaction.Loss{loss})

@@ -81,7 +81,7 @@ type Stores struct {
 // Open opens the configured stores, and loads the counts of the state file. It starts nothing. Errors
 // are [*settings.Error].
 func Open(options Options) (*Stores, error) {
-	st := &Stores{config: options.Config, log: options.Log, options: options, losses: losses{ends: options.LossEnds}}
+	st := &Stores{config: options.Config, log: options.Log, options: options}
 	st.saves = logging.RetryLog{
 		Log: st.log, Event: "counts not saved", Again: "counts are saved again", About: []any{"file", st.config.State},
 		Hint: "see that the disk has room and the folder can be written; until then a restart goes back to the last counts that were saved",
