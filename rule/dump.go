@@ -87,7 +87,7 @@ func (l level) dump(b *strings.Builder, indent string) {
 // LimitText returns the limit with its rollover.
 func (r *Rule) LimitText() string {
 	text := limits.Format(r.Limit)
-	if r.Usage != nil && r.Usage.Rollover > 0 {
+	if r.RollsOver() {
 		text += fmt.Sprintf(" rollover %d", r.Usage.Rollover)
 	}
 	return text

@@ -66,6 +66,9 @@ func (t *Table) Durable() (all []*Rule) {
 // IsDurable reports whether the rule has durable. A rule that takes its limit from plans has the answer of one of them.
 func (r *Rule) IsDurable() bool { return r.Terms != nil && r.Terms.Durable }
 
+// RollsOver reports whether the rule has rollover.
+func (r *Rule) RollsOver() bool { return r.Usage != nil && r.Usage.Rollover > 0 }
+
 // Meter names the key of a take in the history of its use, for a rule that keeps any or a subject with grants:
 // the subject is the rule's last entry, with its plan, "" for none. A limit of a plan has its name there.
 // Thresholds are percentages of the limit that people see. entries match the rule. grants are those of the subject

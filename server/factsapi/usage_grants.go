@@ -26,12 +26,22 @@ type Granted struct {
 	limiter.Grant
 }
 
+// limitKey is the key of a limit of a plan, with which a row begins.
+type limitKey struct {
+	Domain  string `json:"domain"`
+	Rule    string `json:"rule"`
+	Limit   string `json:"limit"`
+	Subject string `json:"subject"`
+}
+
+// compare orders rows by their keys.
+func (k *limitKey) compare(other *limitKey) int {
+	return cmp.Or(cmp.Compare(k.Subject, other.Subject), cmp.Compare(k.Domain, other.Domain), cmp.Compare(k.Rule, other.Rule))
+}
+
 // GrantRow is what a key has of a grant.
 type GrantRow struct {
-	Domain   string    `json:"domain"`
-	Rule     string    `json:"rule"`
-	Limit    string    `json:"limit"`
-	Subject  string    `json:"subject"`
+	limitKey
 	Grant    string    `json:"grant"` // its ID
 	Units    int64     `json:"units"`
 	Used     int64     `json:"used"`
@@ -43,10 +53,7 @@ type GrantRow struct {
 
 // RolloverRow is what a period of a key left to the next one.
 type RolloverRow struct {
-	Domain  string `json:"domain"`
-	Rule    string `json:"rule"`
-	Limit   string `json:"limit"`
-	Subject string `json:"subject"`
+	limitKey
 	response.Rollover
 }
 
@@ -108,25 +115,24 @@ func (a *usageAPI) grants(ctx context.Context, f usageFilter) (answer grantsAnsw
 		answer.add(&all[i], books[all[i].name()], f.from, now)
 	}
 	slices.SortStableFunc(answer.Grants, func(a, b GrantRow) int {
-		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Priority, b.Priority), a.Until.Compare(b.Until))
+		return cmp.Or(a.compare(&b.limitKey), cmp.Compare(a.Priority, b.Priority), a.Until.Compare(b.Until))
 	})
-	slices.SortStableFunc(answer.Rollovers, func(a, b RolloverRow) int {
-		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule))
-	})
+	slices.SortStableFunc(answer.Rollovers, func(a, b RolloverRow) int { return a.compare(&b.limitKey) })
 	return answer, nil
 }
 
 // add adds the row of a grant or of a rollover, unless it ends before a time.
 func (answer *grantsAnswer) add(g *granting, book *transaction.Book, from time.Time, now stint.Instant) {
+	key := limitKey{g.rule.Domain, g.rule.Name, g.Limit, g.Subject}
 	if g.ID == "" {
 		if r := response.RolloverOf(g.rule.Stored, int64(g.rule.Usage.Rollover), book, now); r.Units > 0 && !r.Until.Before(from) {
-			answer.Rollovers = append(answer.Rollovers, RolloverRow{g.rule.Domain, g.rule.Name, g.Limit, g.Subject, *r})
+			answer.Rollovers = append(answer.Rollovers, RolloverRow{key, *r})
 		}
 		return
 	}
 	one := response.GrantsOf([]limiter.Grant{g.Grant}, book, now)[0]
 	if g.Until > now && !one.Until.Before(from) {
-		answer.Grants = append(answer.Grants, GrantRow{g.rule.Domain, g.rule.Name, g.Limit, g.Subject, one.ID, one.Units, one.Used, one.Left, one.Priority, one.From, one.Until})
+		answer.Grants = append(answer.Grants, GrantRow{key, one.ID, one.Units, one.Used, one.Left, one.Priority, one.From, one.Until})
 	}
 }
 
@@ -162,7 +168,7 @@ func (a *usageAPI) rolling(ctx context.Context, taking map[string][]*rule.Rule, 
 	for _, of := range taking {
 		for _, r := range of {
 			for _, variant := range r.Plan.Rules {
-				if variant.Usage != nil && variant.Usage.Rollover > 0 {
+				if variant.RollsOver() {
 					rules[nameOf(r.Domain, r.Name)] = r
 				}
 			}
@@ -174,7 +180,7 @@ func (a *usageAPI) rolling(ctx context.Context, taking map[string][]*rule.Rule, 
 			g.Subscribed = a.options.Subscribed(subject)
 		}
 		for _, one := range a.grantingOf([]*rule.Rule{r}, g) {
-			if one.rule.Usage != nil && one.rule.Usage.Rollover > 0 && !seen[one.name()] {
+			if one.rule.RollsOver() && !seen[one.name()] {
 				seen[one.name()] = true // several servers may have a part of a history
 				all = append(all, one)
 			}
@@ -242,12 +248,10 @@ func (answer *grantsAnswer) writeCSV(w http.ResponseWriter) {
 	rows := make([]GrantRow, 0, len(answer.Grants)+len(answer.Rollovers))
 	for i := range answer.Rollovers {
 		r := &answer.Rollovers[i]
-		rows = append(rows, GrantRow{Domain: r.Domain, Rule: r.Rule, Limit: r.Limit, Subject: r.Subject, Units: r.Units, Used: r.Used, Left: r.Left, Until: r.Until})
+		rows = append(rows, GrantRow{limitKey: r.limitKey, Units: r.Units, Used: r.Used, Left: r.Left, Until: r.Until})
 	}
 	rows = append(rows, answer.Grants...)
-	slices.SortStableFunc(rows, func(a, b GrantRow) int {
-		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule))
-	})
+	slices.SortStableFunc(rows, func(a, b GrantRow) int { return a.compare(&b.limitKey) })
 	writeCSV(w, grantHead, func(write func(line []string) error) {
 		for i := range rows {
 			r, from := &rows[i], ""
