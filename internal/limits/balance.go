@@ -22,8 +22,7 @@ func (b *Book) OfRollover(l *stint.Limit, most int64, now stint.Instant) (of Bal
 	if b == nil {
 		b = new(Book)
 	}
-	last, _ := b.latest(l, most, now)
-	c := last.at(l, most, now)
+	c, _, _ := b.turn(l, most, now)
 	return Balance{c.Units, min(c.Units, c.Used)}, c.End
 }
 

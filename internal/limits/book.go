@@ -81,22 +81,27 @@ func (c *Carry) add(ahead *Carry) {
 	c.Used, c.Of = min(c.Used, 2*MaxUnits), ahead.Of
 }
 
-// latest returns the carry of the last period that was charged by now, of a limit with a rollover of most
-// units, and the carry before it.
-func (b *Book) latest(l *stint.Limit, most int64, now stint.Instant) (c, before Carry) {
-	switch {
-	case most == 0:
-		return Carry{}, Carry{}
-	case !b.Carry.ahead(now):
-		return b.Carry, b.Before
-	case b.Before.ahead(now):
-		c = c.at(l, most, now)
-		c.add(&b.Before)
-	default:
-		c = b.Before.at(l, most, now)
+// turn returns the carry as it is at now, of a limit with a rollover of most units. last is the carry that was
+// charged last by now, and before the one that stands before the carry when that is charged.
+func (b *Book) turn(l *stint.Limit, most int64, now stint.Instant) (c, last, before Carry) {
+	if most == 0 {
+		return c, last, before
 	}
-	c.add(&b.Carry)
-	return c, Carry{}
+	switch {
+	case !b.Carry.ahead(now):
+		last, before = b.Carry, b.Before
+	case b.Before.ahead(now):
+		last = new(Carry).at(l, most, now)
+		last.add(&b.Before)
+		last.add(&b.Carry)
+	default:
+		last = b.Before.at(l, most, now)
+		last.add(&b.Carry)
+	}
+	if c = last.at(l, most, now); c.End != last.End {
+		before = last
+	}
+	return c, last, before
 }
 
 // left returns how many units of the carry are left in its period.
@@ -126,9 +131,6 @@ func (c *Carry) next(l *stint.Limit) (start, end stint.Instant) {
 
 // at returns the carry as it is at now, of a limit with a rollover of most units.
 func (c *Carry) at(l *stint.Limit, most int64, now stint.Instant) Carry {
-	if most == 0 {
-		return Carry{}
-	}
 	if c.End != 0 && now < c.End {
 		return *c
 	}

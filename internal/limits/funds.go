@@ -16,25 +16,15 @@ type Funds struct {
 	meter *Meter
 	now   stint.Instant
 
-	last, before Carry // see Book.latest
-	carry        Carry // last, as it is now
+	carry, last, before Carry // see Book.turn
 }
 
 // FundsOf returns the funds of a take. The record and the book are those of its key, and stay the
 // caller's.
 func FundsOf(r *Record, b *Book, l *stint.Limit, m *Meter, now stint.Instant) Funds {
 	f := Funds{Record: r, book: b, limit: l, meter: m, now: now}
-	f.turn()
+	f.carry, f.last, f.before = f.book.turn(f.limit, f.meter.Rollover, f.now)
 	return f
-}
-
-// turn sets the carry from that of the book.
-func (f *Funds) turn() {
-	f.last, f.before = f.book.latest(f.limit, f.meter.Rollover, f.now)
-	f.carry = f.last.at(f.limit, f.meter.Rollover, f.now)
-	if f.carry.End != f.last.End {
-		f.before = f.last
-	}
 }
 
 // valid reports whether units of a grant count at a time.
@@ -255,7 +245,7 @@ func (f *Funds) recount() {
 	if !c.ahead(f.now) {
 		c.Own = f.limit.ForStores().Used(f.seen(f.limit, f.now), f.now)
 	}
-	f.turn()
+	f.carry, f.last, f.before = f.book.turn(f.limit, f.meter.Rollover, f.now)
 }
 
 // Apply does the operation op, as Record.Apply and Record.Metered do.
