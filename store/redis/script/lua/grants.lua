@@ -16,6 +16,7 @@ granting.PERIODS = MAX_IDLE + 1 -- after that of a carry, in which it may leave 
 local KEPT_USE = 31622400000000 -- the microseconds that the use of grants outlives them and the last charge
 local MAX_ENDED = 32 -- ended grants whose use is kept
 local MOST_USED_CARRY = 2 ^ 47 -- of a carry, twice the most units
+local NO_CARRY = { start = 0, stop = 0, units = 0, used = 0, own = 0, of = 0 } -- nothing writes to it
 
 -- granting.read reads the arguments of a take with grants.
 function granting.read(p, number, text, key)
@@ -60,11 +61,6 @@ local function after(c, k, most)
   return min(most, max(0, c.units - c.used + k * c.of - c.own))
 end
 
--- copy_carry returns a copy of a carry, nil for nil.
-local function copy_carry(c)
-  return c and { start = c.start, stop = c.stop, units = c.units, used = c.used, own = c.own, of = c.of }
-end
-
 -- at returns a carry, nil for none, as it is at now.
 local function at(p, c, now)
   local start, stop = 0, 0
@@ -72,7 +68,7 @@ local function at(p, c, now)
     start, stop = window(p, now)
   end
   if c and (now < c.stop or start < c.stop) then
-    return copy_carry(c)
+    return { start = c.start, stop = c.stop, units = c.units, used = c.used, own = c.own, of = c.of }
   end
   return { start = start, stop = stop, units = c and after(c, count_periods(p, c.stop, start), p.grants.most) or 0, used = 0, own = 0, of = 0 }
 end
@@ -91,11 +87,12 @@ local function add_ahead(c, from)
   c.used, c.of = min(c.used, MOST_USED_CARRY), from.of
 end
 
--- turn sets the carry as it is at now, the last one that was charged by now, and the one before.
+-- turn_carry sets the carry as it is at now, the one that was charged last by now, and the one that stands before the
+-- carry when that is charged.
 local function turn_carry(p, now)
   local g = p.grants
   if g.most == 0 then
-    g.last, g.before, g.carry = nil, nil, { start = 0, stop = 0, units = 0, used = 0, own = 0, of = 0 }
+    g.last, g.before, g.carry = nil, nil, NO_CARRY
     return
   end
   g.last, g.before = g.old, g.prior
@@ -217,10 +214,10 @@ local function carries(p, now)
     return { { from = c.stop, units = 0 } }
   end
   local k, first = 0, ceildiv(c.stop, p.letter == 'c' and 1 or p.per)
-  for i = 1, p.letter == 'c' and #g.starts or MAX_IDLE + 1 do
+  for i = 1, p.letter == 'c' and #g.starts or granting.PERIODS do
     local start = p.letter == 'c' and g.starts[i] or (first + i - 1) * p.per
     k = start >= c.stop and k + 1 or k
-    if start > now and k > 0 and k <= MAX_IDLE + 1 and not (p.letter == 'c' and g.starts[1] > c.stop) then
+    if start > now and k > 0 and k <= granting.PERIODS and not (p.letter == 'c' and g.starts[1] > c.stop) then
       all[#all + 1] = { from = start, units = after(c, k, g.most) }
     end
   end
@@ -480,9 +477,9 @@ function granting.save(p, now, spare)
   if not g.changed then
     return false
   end
-  local c, words, expires = g.old or { start = 0, stop = 0, units = 0, used = 0, own = 0, of = 0 }, {}, 0
+  local c, words, expires = g.old or NO_CARRY, {}, 0
   if g.old then
-    expires = c.stop + (MAX_IDLE + 1) * (c.stop - c.start + (p.letter == 'c' and metering.DAYS or 0))
+    expires = c.stop + granting.PERIODS * (c.stop - c.start + (p.letter == 'c' and metering.DAYS or 0))
   end
   for _, id in ipairs(g.ids) do
     local known = g.used[id]
@@ -494,7 +491,7 @@ function granting.save(p, now, spare)
   if expires == 0 then
     return call('DEL', g.key) > 0
   end
-  local head = g.old and g.prior and '2g' .. carry_text(g.old) .. carry_text(g.prior) or '1g' .. carry_text(c)
+  local head = g.prior and '2g' .. carry_text(c) .. carry_text(g.prior) or '1g' .. carry_text(c)
   call('SET', g.key, head .. table.concat(words), 'PX', int(spare + ceildiv(max(0, min(expires, END) - now), 1000)))
   return true
 end
