@@ -161,7 +161,7 @@ func (l *Limit) lend(st *State, now Instant, a *Loan, cost uint64, d *Decision) 
 		return
 	default:
 		if !d.Allowed && cost > uint64(l.most/LeasePart/2) {
-			st.lending.called = now.Add(2 * LeasePause)
+			st.lending.called = now.Add(recall)
 		}
 		a.Held = uint32(o.lent)
 		if d.Allowed {
@@ -175,26 +175,28 @@ func (l *Limit) lend(st *State, now Instant, a *Loan, cost uint64, d *Decision) 
 	}
 	a.Recall = st.lending.called > now
 	a.Lease = l.lease(st, &o, now)
-	if a.Grant < a.Want && l.short(st, now, room) || a.Grant == 0 && a.Held == 0 && room <= 0 {
-		a.Empty = l.pause(st, now, room)
+	short := a.Grant < a.Want && room-int64(a.Grant) < l.most/LeasePart && l.shared(st, now, a.Node)
+	if short || a.Grant == 0 && a.Held == 0 && room <= 0 {
+		a.Empty = l.pause(st, now, room, short)
 	}
 }
 
-// short reports whether there is less than may be lent, of a bucket that soon has enough for
-// each node. Then nodes ask now and then, and share what has come in meanwhile; if they
-// asked for each unit, nobody would get two at a time.
-func (l *Limit) short(st *State, now Instant, room int64) bool {
-	units := 2 * st.lending.active(now, 0)
-	return l.smooth && st.lending.called <= now && room < l.most/6 && units*l.charge <= l.pauses()
+// shared reports whether so much of a bucket refills in a pause that it is lent in equal parts to nodes
+// that would get none otherwise. If such a bucket is short, its nodes ask once in each pause, and share what
+// refilled meanwhile; if they asked for each unit, nobody would get two at a time.
+func (l *Limit) shared(st *State, now Instant, node uint64) bool {
+	units := LeaseShare * (1 + st.lending.active(now, node))
+	return l.smooth && st.lending.called <= now && units*l.charge <= l.pauses()
 }
 
-// pauses returns how long a bucket is left alone that is short, in microseconds: it shall
-// not be full meanwhile.
-func (l *Limit) pauses() int64 { return min(LeasePause.Microseconds(), l.full/8) }
+// pauses returns how long a bucket is left alone that is short, in microseconds: no more refills meanwhile
+// than may be lent.
+func (l *Limit) pauses() int64 { return min(LeasePause.Microseconds(), l.full/LeasePart) }
 
 // grant returns how many units to lend: the wanted number, but at most so many that half of the
 // units remain if all nodes ask for as much, and at most half of the units that may still be lent.
-// It returns 0 if that is less than the node wants, and too few to save calls.
+// If that is less than the node wants, and too few to save calls, it is the node's part of a shared
+// bucket, or nothing.
 func (l *Limit) grant(st *State, now Instant, a *Loan, room int64) uint32 {
 	if st.lending.called > now {
 		return 0
@@ -203,11 +205,14 @@ func (l *Limit) grant(st *State, now Instant, a *Loan, room int64) uint32 {
 	if lost := st.lending.find(0); lost != nil {
 		lent -= lost.lent
 	}
-	g := min(int64(a.Want), (l.most/LeasePart-lent)/2, room/(2*(1+st.lending.active(now, a.Node))))
-	if g < min(int64(a.Want), LeaseLeast) {
-		return 0
+	want, may, part := int64(a.Want), l.most/LeasePart-lent, room/(1+st.lending.active(now, a.Node))
+	if g := min(want, may/2, part/2); g >= min(want, LeaseLeast) {
+		return uint32(g)
 	}
-	return uint32(g)
+	if g := min(want, may, part); g >= min(want, LeaseShare) && l.shared(st, now, a.Node) {
+		return uint32(g)
+	}
+	return 0
 }
 
 // lendOut writes down what a node has been lent.
@@ -232,14 +237,17 @@ func (l *Limit) lease(st *State, o *loan, now Instant) time.Duration {
 }
 
 // pause returns for how long nobody need ask, now that there is nothing to lend: until
-// there is a unit, and a little longer, but not so long that a bucket would be full.
-func (l *Limit) pause(st *State, now Instant, room int64) time.Duration {
+// there is a unit, and if a bucket is short, until enough for all nodes refilled.
+func (l *Limit) pause(st *State, now Instant, room int64, short bool) time.Duration {
 	retry := time.Duration(0)
 	if room <= 0 {
 		retry = l.Test(st, now, 1).RetryAfter
 	}
-	if l.smooth {
+	switch {
+	case short:
 		return max(retry, span(l.pauses()))
+	case l.smooth:
+		return retry
 	}
 	_, end := l.windowOf(st, int64(now))
 	if room <= 0 && st.lending.lent() == 0 {

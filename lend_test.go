@@ -100,7 +100,14 @@ func (m *lentModel) lend(now int64, a *stint.Loan, passed bool) (grant, held int
 			nodes++
 		}
 	}
-	if grant = min(int64(a.Want), (m.burst/4-m.lent())/2, m.whole()/(2*nodes)); grant < min(int64(a.Want), 8) || !passed {
+	want, may := int64(a.Want), m.burst/4-m.lent()
+	if grant = min(want, may/2, m.whole()/(2*nodes)); grant < min(want, 8) {
+		grant = min(want, may, m.whole()/nodes) // what refills is shared, if each node gets two in a pause
+		if grant < min(want, 2) || 2*nodes*m.charge > min(250_000, m.burst*m.charge/4) {
+			grant = 0
+		}
+	}
+	if !passed {
 		grant = 0
 	}
 	m.take(grant)

@@ -29,10 +29,16 @@ const (
 	// would not save the calls that they cost.
 	LeaseLeast = 8
 
-	// LeasePause is for how long a store with nothing to lend is left alone, at most,
-	// beyond the time at which one unit is there again.
-	LeasePause = 75 * time.Millisecond
+	// LeaseShare is the least number of units that a store lends of a bucket that its nodes share
+	// because it is nearly used up. Without loans each node would ask as often, and for each unit too.
+	LeaseShare = 2
+
+	// LeasePause is for how long a store is left alone, at most, that has nothing to lend or little.
+	LeasePause = 250 * time.Millisecond
 )
+
+// recall is for how long nothing is lent while a take waits for more units than are at home.
+const recall = 150 * time.Millisecond
 
 // active is for how long a node counts as one of those that ask, and a loan of nothing is listed.
 const active = 500 * time.Millisecond

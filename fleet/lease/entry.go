@@ -158,17 +158,16 @@ func (e *entry) updateSavingsLocked() {
 	e.usedAt = used
 }
 
-// lendable reports whether the store may lend units of a key of which the node has none. It lends at
-// most half of those that it has, and nothing below LeaseLeast. Of a bucket that is used up it has what
-// refills while nodes do not ask, see stint.LeasePause.
-func (e *entry) lendable() bool {
-	const least = 2 * stint.LeaseLeast
-	if e.always || e.remaining.Load() >= least {
-		return true
-	}
-	spec := e.limit.Load().Spec()
-	refilled := stint.LeasePause.Seconds() * float64(spec.Requests) / spec.Per.Seconds()
-	return e.algorithm == stint.TokenBucket && min(refilled, float64(e.limit.Load().Capacity())/8) >= least
+// lendable reports whether the store may lend units of a key of which the node has none.
+func (e *entry) lendable() bool { return e.hasMany() || e.refills() }
+
+// hasMany reports whether the store has so many units that it may lend LeaseLeast: at most half of them.
+func (e *entry) hasMany() bool { return e.always || e.remaining.Load() >= 2*stint.LeaseLeast }
+
+// refills reports whether so much of a bucket refills in a pause that a few nodes can share it.
+func (e *entry) refills() bool {
+	nodes, _ := limits.SharedBy(e.limit.Load())
+	return nodes*stint.LeaseShare >= stint.LeaseLeast
 }
 
 // clip limits n to the range of the fields of a loan.
@@ -203,22 +202,29 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 		e.start = has
 		e.held.Store(heldOf(has, e.asked.Add(a.Lease), d, now))
 	}
-	e.denial.Store(nil)
+	if e.lent || !a.Recall { // while a large take waits, small ones are denied as before
+		e.denial.Store(nil)
+	}
 	if a.Empty > 0 {
 		e.denial.Store(&denial{
 			until: e.asked.Add(min(a.Empty, maxDenial)), cost: 1, empty: a.Empty,
 			limit: e.limit.Load(), decision: *d, answered: now,
 		})
 	}
+	_, pause := limits.SharedBy(e.limit.Load())
+	shared := a.Empty >= pause && e.refills()
+	if shared { // a message takes the place of all calls of a pause, and need not save more
+		e.savings = noExperience.savings
+	}
 	switch {
 	case a.Recall:
 		e.strict = now.Add(ahead / 4)
-	case a.Want > 0 && kept == 0 && a.Grant == 0: // wait longer each time
+	case a.Want > 0 && kept == 0 && a.Grant == 0 && !shared: // wait longer each time
 		e.waitLocked(now, min(max(moreUnlent*e.strictFor, ahead/4), maxUnpaid))
 	case a.Want > 0 && e.savings < stint.LeaseSavings: // try again later, with a few reports
 		e.waitLocked(now, min(max(2*e.strictFor, leastUnpaid), maxUnpaid))
 		e.savings = 1.5 * stint.LeaseSavings
-	case a.Grant > 0 && e.savings >= 2*stint.LeaseSavings:
+	case a.Grant > 0 && (shared || e.savings >= 2*stint.LeaseSavings):
 		e.strictFor = 0
 	}
 	e.grant = max(a.Grant, e.grant/2)
@@ -240,15 +246,16 @@ func (e *entry) endReportLocked(answered bool) {
 }
 
 // pause is for how long the node denies takes after the store denied one, at least: of a busy bucket that is used
-// up and of which the node gets no units. In this time a part of it is refilled, as for nodes that borrow, see
-// stint.LeasePause. Otherwise each node would ask for each unit, and all but one would be denied.
+// up and of which the node gets no units. It is as long as that of nodes that borrow. Otherwise each node would ask
+// for each unit, and all but one would be denied.
 func (e *entry) pause(now Moment) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.algorithm != stint.TokenBucket || e.held.Load() != nil || now.reached(e.strict) && e.lendable() {
+	if e.algorithm != stint.TokenBucket || e.held.Load() != nil || now.reached(e.strict) && e.hasMany() {
 		return 0
 	}
-	return min(stint.LeasePause, limits.RefillTime(e.limit.Load())/8)
+	_, pause := limits.SharedBy(e.limit.Load())
+	return pause
 }
 
 // deny stores that the store denied a take, so that the node does not ask again before its retry

@@ -14,7 +14,9 @@ import (
 // takes, costs the store more than strict mode. Takes arrive at random times.
 func TestAsksOnlyWhatPays(t *testing.T) {
 	hundred := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100})
+	sixtyFour := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 64, Per: time.Second, Burst: 64})
 	three := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 300, Per: time.Second, Burst: 300})
+	const inPauses = 200 * 8 * 6 // once in each pause of 250 ms, and at times twice
 	for _, test := range []struct {
 		name  string
 		limit *stint.Limit
@@ -26,8 +28,9 @@ func TestAsksOnlyWhatPays(t *testing.T) {
 	}{
 		{"a rare key that is busy by chance", fast, 1, 5, 0, 0, false},
 		{"a busy key", fast, 1, 20, 0, 300, true},
-		{"a key that is used up", hundred, 8, 300, 0, 6, false},
-		{"a key of which all nodes together want too much", three, 8, 800, 0, 80, true},
+		{"a key that is used up", hundred, 8, 300, 0, inPauses, true}, // of 300 takes a second
+		{"a key of which all nodes together want too much", three, 8, 800, 0, inPauses, true},
+		{"a key that is used up, of which all nodes cannot get two units in a pause", sixtyFour, 20, 300, 0, 100, false},
 		{"a key that is busy for a moment again and again", fast, 1, 500, 18, 12, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "at most a quarter of the burst is lent", file: "lend.go",
-		old: "(l.most/LeasePart-lent)/2", new: "l.most",
+		old: "int64(a.Want), l.most/LeasePart-lent,", new: "int64(a.Want), l.most,",
 	},
 	{
 		name: "a loan of units is listed until it is written off", file: "lend.go",

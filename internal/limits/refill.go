@@ -16,3 +16,14 @@ func RefillTime(l *stint.Limit) time.Duration {
 	// NewLimit allows no bucket that takes longer than 50 years.
 	return time.Duration(float64(s.Burst) * float64(s.Per) / float64(s.Requests))
 }
+
+// SharedBy returns how many nodes share a leased bucket that is used up, at most, and for how long each of
+// them then waits for its part of what is refilled, see [stint.LeasePause]. Other limits are not shared.
+func SharedBy(l *stint.Limit) (nodes int, pause time.Duration) {
+	s := l.Spec()
+	if s.Algorithm != stint.TokenBucket {
+		return 0, 0
+	}
+	pause = min(stint.LeasePause, RefillTime(l)/stint.LeasePart)
+	return int(pause.Seconds() * float64(s.Requests) / s.Per.Seconds() / stint.LeaseShare), pause
+}

@@ -26,3 +26,20 @@ func TestRefillTime(t *testing.T) {
 		}
 	}
 }
+
+func TestSharedBy(t *testing.T) {
+	for _, test := range []struct {
+		spec  stint.Spec
+		nodes int
+		pause time.Duration
+	}{
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100}, 12, 250 * time.Millisecond},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 64}, 8, 16 * time.Millisecond},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 600, Per: time.Minute, Burst: 600}, 1, 250 * time.Millisecond},
+		{stint.Spec{Requests: 100, Per: time.Second}, 0, 0},
+	} {
+		if nodes, pause := limits.SharedBy(stint.MustLimit(test.spec)); nodes != test.nodes || pause != test.pause {
+			t.Errorf("%+v: %d nodes and %v, want %d and %v", test.spec, nodes, pause, test.nodes, test.pause)
+		}
+	}
+}

@@ -89,7 +89,7 @@ local function decide(i)
       t, entered, called = tonumber(t), tonumber(entered), tonumber(called)
     end
   end
-  if not (t >= 0 and t <= now + full) or called > now + 2 * PAUSE or entered ~= began and lost and after_loss == 0
+  if not (t >= 0 and t <= now + full) or called > now + RECALL or entered ~= began and lost and after_loss == 0
     or node == 0 and not entered then
     return ''
   end
@@ -146,25 +146,28 @@ local function decide(i)
   if node == 0 or seq < last then
     held = 0
   else
-    local quarter = floor(most / PART)
+    local quarter, pauses = floor(most / PART), min(PAUSE, floor(full / PART))
+    local others, may = 1, quarter - lent
+    for k = first, n do
+      if names[k] == '0' then
+        may = may + lents[k]
+      elseif k ~= own and ats[k] + ACTIVE > now then
+        others = others + 1
+      end
+    end
+    local shared = called <= now and SHARE * others * charge <= pauses
     if seq == last then
       grant, held = granted, max(0, held - granted)
     else
       if not allowed and cost > floor(quarter / 2) then
-        called = now + 2 * PAUSE
+        called, shared = now + RECALL, false
       end
       if allowed and called <= now then
-        local others, may = 1, quarter - lent
-        for k = first, n do
-          if names[k] == '0' then
-            may = may + lents[k]
-          elseif k ~= own and ats[k] + ACTIVE > now then
-            others = others + 1
-          end
-        end
-        grant = min(want, floor(may / 2), floor(units / (2 * others)))
+        local part = floor(units / others)
+        grant = min(want, floor(may / 2), floor(part / 2))
         if grant < min(want, LEAST) then
-          grant = 0
+          grant = min(want, may, part)
+          grant = grant >= min(want, SHARE) and shared and grant or 0
         end
       end
       lent = lent + grant
@@ -183,17 +186,11 @@ local function decide(i)
     end
     recall = called > now and 1 or 0
     lease = floor(max(0, ats[own] + LIFE - now) / 1000) * 1000 * SPENT
-    local pauses, active = min(PAUSE, floor(full / 8)), 0
-    if grant < want and called <= now and units < floor(most / 6) then
-      for k = first, n do
-        if names[k] ~= '0' and ats[k] + ACTIVE > now then
-          active = active + 1
-        end
-      end
-      empty = 2 * active * charge <= pauses and pauses or 0
+    if shared and grant < want and units - grant < quarter then
+      empty = pauses
     end
     if units <= 0 and (empty > 0 or grant == 0 and held == 0) then
-      empty = max(pauses, refilled(t, lents, ats, first, lent, charge, full - charge) - now)
+      empty = max(empty, refilled(t, lents, ats, first, lent, charge, full - charge) - now)
     end
   end
   if own then

@@ -302,19 +302,13 @@ local function active(loans, now, but)
   return n
 end
 
--- left returns the units that could be taken now.
-local function left(p, now)
-  return p.most - p.kind.used(p, p.st, now)
-end
-
-local function pauses(p)
-  return min(PAUSE, floor(p.full / 8))
-end
-
-local function short(p, now, units)
-  local loans = p.st.loans
-  return smooth(p) and loans.called <= now and units < floor(p.most / 6)
-    and 2 * active(loans, now, 0) * p.charge <= pauses(p)
+-- shared returns how long a bucket that is short is left alone, if so much of it refills meanwhile that it is
+-- lent in equal parts to nodes that would get none otherwise.
+local function shared(p, now)
+  if smooth(p) and p.st.loans.called <= now then
+    local pause = min(PAUSE, floor(p.full / PART))
+    return SHARE * (1 + active(p.st.loans, now, p.loan.node)) * p.charge <= pause and pause
+  end
 end
 
 local function window_end(p, now)
@@ -322,13 +316,14 @@ local function window_end(p, now)
   return stop
 end
 
-local function pause(p, now, units)
+-- pause returns for how long nobody need ask; short is for how long a bucket is left alone.
+local function pause(p, now, units, short)
   local retry = 0
   if units <= 0 then
     retry = lending.retry(p, p.st, now, 1)
   end
   if smooth(p) then
-    return max(retry, pauses(p))
+    return max(retry, short or 0)
   end
   if units <= 0 and lent_of(p.st.loans) == 0 then
     return retry
@@ -345,9 +340,13 @@ local function grant(p, now, units)
   if lost then
     lent = lent - lost.lent
   end
-  local may = floor(p.most / PART) - lent
-  local n = min(a.want, floor(may / 2), floor(units / (2 * (1 + active(loans, now, a.node)))))
-  return n >= min(a.want, LEAST) and n or 0
+  local may, part = floor(p.most / PART) - lent, floor(units / (1 + active(loans, now, a.node)))
+  local n = min(a.want, floor(may / 2), floor(part / 2))
+  if n >= min(a.want, LEAST) then
+    return n
+  end
+  n = min(a.want, may, part)
+  return n >= min(a.want, SHARE) and shared(p, now) and n or 0
 end
 
 local function how_long(p, o, now)
@@ -361,14 +360,14 @@ end
 local function lend(p, now, renew)
   local a, loans = p.loan, p.st.loans
   local o = loan_of(loans, a.node) or { node = a.node, seq = 0, lent = 0, grant = 0 }
-  local units = left(p, now)
+  local units = p.most - p.kind.used(p, p.st, now) -- that could be taken now
   if a.seq < o.seq then
     return
   elseif a.seq == o.seq then
     a.grant, a.held = o.grant, max(0, o.lent - o.grant)
   else
     if not p.allowed and p.cost > floor(floor(p.most / PART) / 2) then
-      loans.called = now + 2 * PAUSE
+      loans.called = now + RECALL
     end
     a.held, a.grant = o.lent, p.allowed and grant(p, now, units) or 0
     o.seq, o.grant, o.at, o.lent = a.seq, a.grant, now, o.lent + a.grant
@@ -384,8 +383,9 @@ local function lend(p, now, renew)
   end
   a.recall = loans.called > now
   a.lease = how_long(p, o, now)
-  if a.grant < a.want and short(p, now, units) or a.grant == 0 and a.held == 0 and units <= 0 then
-    a.empty = pause(p, now, units)
+  local short = a.grant < a.want and units - a.grant < floor(p.most / PART) and shared(p, now)
+  if short or a.grant == 0 and a.held == 0 and units <= 0 then
+    a.empty = pause(p, now, units, short)
   end
 end
 
