@@ -83,9 +83,10 @@ func (d *Deliveries) Add(ctx context.Context, list []notify.Delivery) error {
 		keys = append(keys, d.place(notify.Waiting, list[i].Receiver))
 		args = append(args, list[i].Receiver, list[i].Event.ID, string(event))
 	}
-	return do(ctx, &d.link, "store deliveries", callTimeout, func(ctx context.Context, c rueidis.Client) error {
-		return deliverAdd.Exec(ctx, c, keys, args).Error()
+	_, err := do(ctx, &d.link, "store deliveries", callTimeout, func(ctx context.Context, c rueidis.Client) (none struct{}, err error) {
+		return none, deliverAdd.Exec(ctx, c, keys, args).Error()
 	})
+	return err
 }
 
 // statusParts is the number of elements before the deliveries in the answer of deliver_claim.lua.
@@ -94,12 +95,10 @@ const statusParts = 7
 // Claim implements notify.Queue.
 func (d *Deliveries) Claim(ctx context.Context, c notify.Claim) (claimed notify.Claimed, err error) {
 	mark := rand()
-	var answer []rueidis.RedisMessage
-	err = do(ctx, &d.link, "claim deliveries", callTimeout, func(ctx context.Context, client rueidis.Client) (err error) {
-		answer, err = deliverClaim.Exec(ctx, client, d.keys(c.Receiver), []string{
+	answer, err := do(ctx, &d.link, "claim deliveries", callTimeout, func(ctx context.Context, client rueidis.Client) ([]rueidis.RedisMessage, error) {
+		return deliverClaim.Exec(ctx, client, d.keys(c.Receiver), []string{
 			c.Receiver, mark, millis(c.Lease), strconv.Itoa(c.Max), millis(notify.KeepFailed), millis(notify.KeepDelivered),
 		}).ToArray()
-		return err
 	})
 	if err != nil {
 		return claimed, err
@@ -180,18 +179,18 @@ func (d *Deliveries) Save(ctx context.Context, one *notify.Delivery, then notify
 		disable = "1"
 	}
 	args := []string{one.Receiver, one.Event.ID, one.Lease, string(one.State), string(result), millis(then.After), millis(then.Pause), disable}
-	return do(ctx, &d.link, "store the result of a delivery", callTimeout, func(ctx context.Context, c rueidis.Client) error {
-		return deliverSave.Exec(ctx, c, d.keys(one.Receiver), args).Error()
+	keys := d.keys(one.Receiver)
+	_, err = do(ctx, &d.link, "store the result of a delivery", callTimeout, func(ctx context.Context, c rueidis.Client) (none struct{}, err error) {
+		return none, deliverSave.Exec(ctx, c, keys, args).Error()
 	})
+	return err
 }
 
 // Retry implements notify.Queue.
 func (d *Deliveries) Retry(ctx context.Context, receiver, id string) (total int, err error) {
 	for {
-		var n int64
-		err := do(ctx, &d.link, "retry deliveries", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
-			n, err = deliverRetry.Exec(ctx, c, d.keys(receiver), []string{receiver, id, strconv.Itoa(retryBatch)}).AsInt64()
-			return err
+		n, err := do(ctx, &d.link, "retry deliveries", callTimeout, func(ctx context.Context, c rueidis.Client) (int64, error) {
+			return deliverRetry.Exec(ctx, c, d.keys(receiver), []string{receiver, id, strconv.Itoa(retryBatch)}).AsInt64()
 		})
 		total += int(n)
 		if err != nil || n < retryBatch {
@@ -202,29 +201,34 @@ func (d *Deliveries) Retry(ctx context.Context, receiver, id string) (total int,
 
 // List implements notify.Queue.
 func (d *Deliveries) List(ctx context.Context, q notify.Query) (notify.List, error) {
-	list := notify.List{Receivers: map[string]notify.ReceiverStatus{}}
-	err := do(ctx, &d.link, "list deliveries", callTimeout, func(ctx context.Context, c rueidis.Client) error {
-		names, err := c.Do(ctx, c.B().Hgetall().Key(d.prefix+"receivers").Build()).AsStrMap()
-		if err != nil {
-			return err
-		}
-		for name, state := range names {
-			if list.Receivers[name], err = d.status(ctx, c, name, state); err != nil {
-				return err
-			}
-			if q.Receiver != "" && q.Receiver != name || q.Limit == 0 {
-				continue
-			}
-			found, err := d.newest(ctx, c, q.State, name, q.Limit)
-			if err != nil {
-				return err
-			}
-			list.Deliveries = append(list.Deliveries, found...)
-		}
-		return nil
+	list, err := do(ctx, &d.link, "list deliveries", callTimeout, func(ctx context.Context, c rueidis.Client) (notify.List, error) {
+		return d.list(ctx, c, q)
 	})
 	notify.SortNewest(list.Deliveries)
 	return notify.List{Deliveries: list.Deliveries[:min(len(list.Deliveries), q.Limit)], Receivers: list.Receivers}, err
+}
+
+// list returns the states of all receivers, and the newest deliveries of each that q asks for.
+func (d *Deliveries) list(ctx context.Context, c rueidis.Client, q notify.Query) (notify.List, error) {
+	list := notify.List{Receivers: map[string]notify.ReceiverStatus{}}
+	names, err := c.Do(ctx, c.B().Hgetall().Key(d.prefix+"receivers").Build()).AsStrMap()
+	if err != nil {
+		return list, err
+	}
+	for name, state := range names {
+		if list.Receivers[name], err = d.status(ctx, c, name, state); err != nil {
+			return list, err
+		}
+		if q.Receiver != "" && q.Receiver != name || q.Limit == 0 {
+			continue
+		}
+		found, err := d.newest(ctx, c, q.State, name, q.Limit)
+		if err != nil {
+			return list, err
+		}
+		list.Deliveries = append(list.Deliveries, found...)
+	}
+	return list, nil
 }
 
 // status returns the state of a receiver.

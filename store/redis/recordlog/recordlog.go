@@ -90,66 +90,67 @@ func Open(url, namespace string) (*Log, error) {
 // Close closes all connections. Calls in flight fail.
 func (l *Log) Close() { l.link.Close() }
 
-// do calls a function with the client; see the function do.
-func (l *Log) do(ctx context.Context, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) error) error {
-	return do(ctx, &l.link, doing, timeout, call)
-}
-
-// do calls a function with the client of a link. It returns when ctx is done, even if the client still connects
-// or waits; the function then ends later, and its error wraps stint.ErrUnknown.
-func do(ctx context.Context, link *connect.Link, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) error) error {
+// do calls a function with the client of a link, and returns what it returns. It returns when ctx is done, even if
+// the client still connects or waits; the function then ends later, and the error wraps stint.ErrUnknown. So the
+// function must write nothing of its caller, who may have left.
+func do[T any](ctx context.Context, link *connect.Link, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) (T, error)) (T, error) {
 	const slow = "check the server's load and the network"
+	var none T
 	if err := ctx.Err(); err != nil {
-		return &connect.Error{Doing: doing, Problem: "not sent: no time was left", Hint: slow, Err: err}
+		return none, &connect.Error{Doing: doing, Problem: "not sent: no time was left", Hint: slow, Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	client, err := link.Client(ctx)
 	if err != nil {
 		cancel()
-		return connect.Explain("connect", err)
+		return none, connect.Explain("connect", err)
 	}
-	done := make(chan error, 1)
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
 	go func() {
 		defer cancel()
-		done <- call(ctx, client)
+		value, err := call(ctx, client)
+		done <- answer{value, err}
 	}()
+	var got answer
 	select {
-	case err = <-done:
+	case got = <-done:
 	case <-ctx.Done():
 		select {
-		case err = <-done: // both at once
+		case got = <-done: // both at once
 		default:
-			err = ctx.Err()
+			got.err = ctx.Err()
 		}
 	}
-	if err == nil {
-		return nil
+	if got.err == nil {
+		return got.value, nil
 	}
-	err = connect.Explain(doing, err)
+	err = connect.Explain(doing, got.err)
 	if fault, ok := errors.AsType[*connect.Error](err); ok && (errors.Is(fault, context.DeadlineExceeded) || errors.Is(fault, context.Canceled)) {
 		fault.Hint = slow // how long a call may take is no setting
 	}
-	return err
+	return none, err
 }
 
 // Read implements replication.Log.
 func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entries []replication.Entry, head replication.Head, err error) {
 	if wait > 0 {
-		err := l.do(ctx, "wait for changes of records", wait+callTimeout, func(ctx context.Context, c rueidis.Client) error {
-			err := c.Do(ctx, c.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(l.entries).Id(number(after)+"-0").Build()).Error()
+		_, err := do(ctx, &l.link, "wait for changes of records", wait+callTimeout, func(ctx context.Context, c rueidis.Client) (none struct{}, err error) {
+			err = c.Do(ctx, c.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(l.entries).Id(number(after)+"-0").Build()).Error()
 			if rueidis.IsRedisNil(err) {
-				return nil
+				err = nil
 			}
-			return err
+			return none, err
 		})
 		if err != nil {
 			return nil, head, err
 		}
 	}
-	var answer []rueidis.RedisMessage
-	err = l.do(ctx, "read changes of records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
-		answer, err = readScript.Exec(ctx, c, []string{l.head, l.entries, l.state}, []string{number(after), strconv.Itoa(readMost), strconv.Itoa(readBytes)}).ToArray()
-		return err
+	answer, err := do(ctx, &l.link, "read changes of records", callTimeout, func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
+		return readScript.Exec(ctx, c, []string{l.head, l.entries, l.state}, []string{number(after), strconv.Itoa(readMost), strconv.Itoa(readBytes)}).ToArray()
 	})
 	if err == nil {
 		entries, head, err = parseRead(answer)
@@ -195,11 +196,9 @@ func (l *Log) Append(ctx context.Context, after replication.Head, e *replication
 		}
 		args = append(args, string(writes[i].Key), there, string(writes[i].Value))
 	}
-	var answer []rueidis.RedisMessage
-	err = l.do(ctx, "append a change of records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
+	answer, err := do(ctx, &l.link, "append a change of records", callTimeout, func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
 		// A connection that is made only now would delay the call beyond its end.
-		answer, err = appendScript.Exec(connect.NoDialContext{Context: ctx}, c, []string{l.head, l.entries, l.state, l.lock}, args).ToArray()
-		return err
+		return appendScript.Exec(connect.NoDialContext{Context: ctx}, c, []string{l.head, l.entries, l.state, l.lock}, args).ToArray()
 	})
 	if err != nil {
 		return head, err
@@ -222,10 +221,8 @@ func (l *Log) Append(ctx context.Context, after replication.Head, e *replication
 // State implements replication.Log.
 func (l *Log) State(ctx context.Context, page func([]replication.Write) error) error {
 	for cursor := uint64(0); ; {
-		var found rueidis.ScanEntry
-		err := l.do(ctx, "read the records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
-			found, err = c.Do(ctx, c.B().Hscan().Key(l.state).Cursor(cursor).Count(pageSize).Build()).AsScanEntry()
-			return err
+		found, err := do(ctx, &l.link, "read the records", callTimeout, func(ctx context.Context, c rueidis.Client) (rueidis.ScanEntry, error) {
+			return c.Do(ctx, c.B().Hscan().Key(l.state).Cursor(cursor).Count(pageSize).Build()).AsScanEntry()
 		})
 		if err != nil {
 			return err
@@ -246,13 +243,11 @@ func (l *Log) State(ctx context.Context, page func([]replication.Write) error) e
 // Restore implements replication.Log.
 func (l *Log) Restore(ctx context.Context, instead, head replication.Head, pages iter.Seq2[[]replication.Write, error]) (done bool, err error) {
 	token := rand()
-	step := func(ctx context.Context, name string, args ...string) (ok bool, err error) {
-		err = l.do(ctx, "restore the records", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
-			all := append([]string{name, token, strconv.FormatInt(lease.Milliseconds(), 10)}, args...)
-			ok, err = restoreScript.Exec(ctx, c, []string{l.head, l.entries, l.state, l.lock, l.restored}, all).AsBool()
-			return err
+	step := func(ctx context.Context, name string, args ...string) (bool, error) {
+		all := append([]string{name, token, strconv.FormatInt(lease.Milliseconds(), 10)}, args...)
+		return do(ctx, &l.link, "restore the records", callTimeout, func(ctx context.Context, c rueidis.Client) (bool, error) {
+			return restoreScript.Exec(ctx, c, []string{l.head, l.entries, l.state, l.lock, l.restored}, all).AsBool()
 		})
-		return ok, err
 	}
 	if ok, err := step(ctx, "begin"); err != nil || !ok {
 		return false, err
@@ -283,10 +278,8 @@ func (l *Log) Restore(ctx context.Context, instead, head replication.Head, pages
 
 // Beat implements replication.Log.
 func (l *Log) Beat(ctx context.Context, own replication.Node) (nodes []replication.Node, server time.Time, err error) {
-	var answer []string
-	err = l.do(ctx, "compare the nodes", callTimeout, func(ctx context.Context, c rueidis.Client) (err error) {
-		answer, err = beatScript.Exec(ctx, c, []string{l.nodes}, []string{own.Name, number(own.Revision), strconv.FormatInt(forgetAfter.Milliseconds(), 10)}).AsStrSlice()
-		return err
+	answer, err := do(ctx, &l.link, "compare the nodes", callTimeout, func(ctx context.Context, c rueidis.Client) ([]string, error) {
+		return beatScript.Exec(ctx, c, []string{l.nodes}, []string{own.Name, number(own.Revision), strconv.FormatInt(forgetAfter.Milliseconds(), 10)}).AsStrSlice()
 	})
 	if err != nil {
 		return nil, server, err
