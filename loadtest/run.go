@@ -115,9 +115,9 @@ func (r *run) worker(ctx context.Context, stop func(), to *shard) {
 
 // call makes one call.
 func (r *run) call(ctx context.Context, caller Caller, call start) result {
+	sent := time.Since(r.began) // before the timeout begins, so that a call which timed out took no less
 	ctx, cancel := context.WithTimeout(ctx, r.plan.Timeout)
 	defer cancel()
-	sent := time.Since(r.began)
 	answer, err := caller.Ask(ctx, call.key, r.plan.Cost)
 	done := result{
 		Passed: Passed{Key: call.key, Cost: r.plan.Cost, Sent: sent, Answered: time.Since(r.began)},

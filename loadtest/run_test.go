@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stint"
@@ -125,6 +126,32 @@ func TestRunTimeout(t *testing.T) {
 	if r.ErrorKinds["no answer in time"] != 1 || r.Service.Max < timeout.Microseconds() || r.Service.Count != 2 {
 		t.Errorf("kinds %v, longest %d us of %d", r.ErrorKinds, r.Service.Max, r.Service.Count)
 	}
+}
+
+// stalled is a context that keeps whoever asks for its deadline waiting, as a busy machine may while a call begins.
+type stalled struct {
+	context.Context
+	wait time.Duration
+}
+
+func (c stalled) Deadline() (deadline time.Time, ok bool) {
+	time.Sleep(c.wait) // in the bubble's time
+	return c.Context.Deadline()
+}
+
+// The time of a call counts from before its timeout begins, so none that timed out is shorter than that.
+func TestRunTimeoutOfBusyMachine(t *testing.T) {
+	const timeout = 5 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		target := &scripted{ask: func(ctx context.Context, _ int64, _ int, _ uint32) (Answer, error) {
+			<-ctx.Done()
+			return Answer{}, ctx.Err()
+		}}
+		r := run1(t, stalled{t.Context(), 2 * timeout}, Plan{Target: target, Workers: 1, Count: 1, Timeout: timeout})
+		if r.ErrorKinds["no answer in time"] != 1 || r.Service.Max < timeout.Microseconds() {
+			t.Errorf("kinds %v, longest %d us", r.ErrorKinds, r.Service.Max)
+		}
+	})
 }
 
 // While the service stalls, the calls of an open loop become due all the same, and their times count from then: all but the first
