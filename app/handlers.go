@@ -70,7 +70,7 @@ func (a *App) adminHandler() http.Handler {
 		options.Leases = a.stores.Leases
 	}
 	options.PagePaths, options.Page = dashboard.Paths, func(g *access.Guard) http.Handler {
-		return dashboard.New(g, dashboard.Options{Table: a.limiter.Table, Load: func() (*rule.Table, error) { return LoadRules(&a.config, a.plans.all()...) }})
+		return dashboard.New(g, dashboard.Options{Table: a.limiter.Table, Load: a.load})
 	}
 	return httpapi.NewAdmin(a.limiter, options)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -161,4 +162,61 @@ func TestPlansOfNodes(t *testing.T) {
 	waitFor("a plan", func() bool { return strings.Contains(other.ask(t, "user=x"), `"limit":7`) })
 	one.give("x", "pro")
 	waitFor("a change of plan", func() bool { return strings.Contains(other.ask(t, "user=x"), `"limit":12`) })
+}
+
+// A node whose rules do not fit the plans of another node keeps what it has, says so, and has these plans when
+// its rules fit, without a restart. So it is if it starts with such rules.
+func TestRefusedPlansAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	redis := testkit.StartRedis(t).URL()
+	one := startWithRecords(t, planRules, redis, func(c *settings.Config) { c.Records, c.RecordsCopy = redis, filepath.Join(t.TempDir(), "copy.db") })
+	var rules string
+	folder := t.TempDir()
+	share := func(c *settings.Config) {
+		c.Records, c.RecordsCopy, rules = redis, filepath.Join(folder, "copy.db"), c.Rules[0]
+	}
+	gold := func(requests int) string {
+		return strings.Replace(planRules, "  pro:", fmt.Sprintf("  gold: {api: {requests: %d, per: 300d}}\n  pro:", requests), 1)
+	}
+	other := startWithRecords(t, gold(3), redis, share)
+	one.give("x", "gold")
+	limit := func(n *service, want int) {
+		t.Helper()
+		testkit.Until(t, fmt.Sprintf("a limit of %d is in force", want), func() bool { return strings.Contains(n.ask(t, "user=x"), fmt.Sprintf(`"limit":%d`, want)) })
+	}
+	limit(other, 3)
+	put := func(requests int) {
+		t.Helper()
+		one.edit(records.Edit{Put: records.Plan{Name: "gold", Limits: fmt.Appendf(nil, `{"api": {"requests": %d, "per": "300d"}}`, requests)}})
+	}
+	const refused = "plans of the records refused: keeping the old ones, and trying again when rules or records change"
+	put(7)
+	at := other.log.await(t, 0, refused, "plan gold stands twice")
+	limit(other, 3)
+	write(t, rules, gold(4)) // they do not fit either, and are in force all the same
+	at = other.log.await(t, at, refused, "plan gold stands twice")
+	limit(other, 4)
+	write(t, rules, planRules)
+	at = other.log.await(t, at, "plans of the records fit the rules: using them")
+	limit(other, 7)
+
+	// Rules that do not fit plans in force are refused, as ever. Later plans may fit them.
+	write(t, rules, gold(5))
+	at = other.log.await(t, at, "rules refused: keeping the old ones", "plan gold stands twice")
+	limit(other, 7)
+	one.edit(records.Edit{Delete: records.ID{Kind: records.Plans, Name: "gold"}})
+	limit(other, 5)
+
+	put(8)
+	other.log.await(t, at, refused)
+	other.Stop(t.Context())
+	other = start(t, func(c *settings.Config) {
+		c.Rules, c.Store, c.StoreTimeout, c.Records, c.RecordsCopy = []string{rules}, redis, patient, redis, filepath.Join(folder, "copy.db")
+	})
+	limit(other, 5)
+	write(t, rules, gold(6))
+	limit(other, 6)
+	put(9)
+	write(t, rules, planRules)
+	limit(other, 9)
 }

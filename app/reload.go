@@ -17,7 +17,7 @@ import (
 
 // ruleset is the generation of the rules in use, and the result of the last reload.
 type ruleset struct {
-	mu         sync.Mutex    // held during a reload, so that there is one at a time
+	mu         sync.Mutex    // held during a reload, so that there is one at a time; guards App.config.Rules, App.plans, background and unwatch
 	generation atomic.Uint64 // number of tables since the start
 
 	background context.Context    //nolint:containedctx // for watches that begin later; ends with Stop
@@ -88,7 +88,7 @@ func (a *App) reload(why string, always bool) error {
 
 // reloadLocked is reload for callers that hold a.rules.mu.
 func (a *App) reloadLocked(why string, always bool) error {
-	table, err := LoadRules(&a.config, a.plans.all()...)
+	table, err := a.loadLocked()
 	if err != nil {
 		a.refuse(err, why, always)
 		return err
@@ -111,6 +111,7 @@ func (a *App) reloadLocked(why string, always bool) error {
 	a.reloaded(table, false)
 	a.rules.set(nil)
 	a.log.Info("rules loaded", "reason", why, "rules", len(table.Rules()), "domains", len(table.Domains()), "hash", table.Hash())
+	a.logRefusedPlansLocked()
 	a.warn(table)
 	return nil
 }

@@ -30,7 +30,8 @@ func (p Plan) check(*checks) (Record, *Error) {
 }
 
 // PlanSet checks all plans of a file together, and returns a function that puts them in force. It is
-// called when they are on disk, or never. Calls follow each other.
+// called when they are on disk, or never. Calls follow each other. With an error the function remembers
+// plans that do not fit, and logs that: it is called if another node has made them all the same.
 type PlanSet func(all []Plan) (commit func(), err error)
 
 // preparePlans prepares the plans of the file, if any of the edits is about one; nil edits are about all.
@@ -49,7 +50,7 @@ func (f *File) preparePlans(tx *bolt.Tx, edits []Edit) (commit func(), err error
 		all = append(all, v.Record)
 	}
 	if commit, err = f.options.Plans(all); err != nil {
-		return nil, &Error{Where: "plans", Problem: err.Error(), Hint: "correct the plan; stint check shows what its limits may be", Err: ErrUnfit}
+		return commit, &Error{Where: "plans", Problem: err.Error(), Hint: "correct the plan; stint check shows what its limits may be", Err: ErrUnfit}
 	}
 	return commit, nil
 }

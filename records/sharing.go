@@ -125,11 +125,11 @@ func (f *File) after(tx *bolt.Tx, writes []replication.Write) (publish func(), e
 	}, nil
 }
 
-// rulesOrLog returns a function that puts prepared rules in force. If they were refused it logs that: a
-// node of another version may accept rules that this one does not, and other records must not wait for
-// them.
+// rulesOrLog returns a function that puts prepared rules in force. If they were refused it logs that, or the
+// function remembers them: a node of another version, or with other rules, may accept what this one does not,
+// and other records must not wait for them.
 func (f *File) rulesOrLog(commit func(), err error) func() {
-	if err == nil {
+	if commit != nil {
 		return commit
 	}
 	if f.options.Logger != nil {
