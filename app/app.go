@@ -285,8 +285,8 @@ func (a *App) logStart() {
 	}
 }
 
-// watchRules watches the rule files for changes until ctx is done.
-func (a *App) watchRules(ctx context.Context) {
+// watchRulesLocked watches the rule files for changes until ctx is done. The caller holds a.rules.mu.
+func (a *App) watchRulesLocked(ctx context.Context) {
 	find := config.NewWatcher
 	if a.config.RulesFiles != settings.FilesYAML {
 		find = config.NewTreeWatcher

@@ -42,28 +42,36 @@ func (a *App) registry() *telemetry.Metrics {
 }
 
 // UseRules replaces the configured rule files, and reads them as Reload does, unless they have not
-// changed. On an error the old rules and files stay. It must not be called during Stop.
+// changed. On an error the old rules and files stay. It is safe for concurrent use, but must not be
+// called during Stop.
 func (a *App) UseRules(files []string, why string) error {
 	a.rules.mu.Lock()
+	defer a.rules.mu.Unlock()
 	before := a.config.Rules
 	a.config.Rules = slices.Clone(files)
 	err := a.reloadLocked(why, false)
 	if err != nil {
 		a.config.Rules = before
 	}
-	a.rules.mu.Unlock()
 	if err == nil && a.rules.unwatch != nil && !slices.Equal(before, files) {
-		a.watch(a.rules.background)
+		a.watchLocked(a.rules.background)
 	}
 	return err
 }
 
 // watch starts to watch the rule files for changes, and ends the watch of earlier ones.
 func (a *App) watch(ctx context.Context) {
+	a.rules.mu.Lock()
+	defer a.rules.mu.Unlock()
+	a.watchLocked(ctx)
+}
+
+// watchLocked is watch for callers that hold a.rules.mu.
+func (a *App) watchLocked(ctx context.Context) {
 	if a.rules.unwatch != nil {
 		a.rules.unwatch()
 	}
 	a.rules.background = ctx
 	ctx, a.rules.unwatch = context.WithCancel(ctx)
-	a.watchRules(ctx)
+	a.watchRulesLocked(ctx)
 }

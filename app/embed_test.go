@@ -4,12 +4,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"stint/app/settings"
 	"stint/internal/testkit"
 	"stint/limiter"
+	"stint/records"
 	"stint/rule"
 	"stint/telemetry"
 )
@@ -57,5 +61,54 @@ func TestEmbedded(t *testing.T) {
 	s.Admin().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil))
 	if text := w.Body.String(); !strings.Contains(text, "stint_reloads_total") || strings.Contains(text, "go_goroutines") {
 		t.Errorf("/metrics has not the metrics of the service alone: %s", text)
+	}
+}
+
+// Rule files may be replaced from several places at once, while plans change and the page reads them: each
+// replacement is whole, and the files that were used last are those that are watched.
+func TestUseRulesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	files := make([]string, 4)
+	for i := range files {
+		files[i] = filepath.Join(dir, strconv.Itoa(i)+".yaml")
+		write(t, files[i], rulesOf(10+i))
+	}
+	log := new(sink)
+	config := settings.Default()
+	config.HTTP, config.GRPC, config.Admin, config.Embedded = "", "", "", true
+	config.Rules, config.Output, config.Collectors = files[:1], log, new(telemetry.Collectors)
+	config.Records = filepath.Join(dir, "records.db")
+	s, err := New(config)
+	testkit.Must(t, err)
+	testkit.Must(t, s.Start(t.Context()))
+	defer s.Stop(t.Context())
+	var all sync.WaitGroup
+	for i := range files {
+		all.Go(func() {
+			for range 5 {
+				if err := s.UseRules(files[i:i+1], "test"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		if err := s.Reload("test"); err != nil {
+			t.Error(err)
+		}
+	})
+	all.Go(func() {
+		edit := records.Edit{Put: records.Plan{Name: "gold", Limits: []byte(`{}`)}}
+		if _, err := s.Records().Apply(t.Context(), records.Change{Edits: []records.Edit{edit}}, time.Now()); err != nil {
+			t.Error(err)
+		}
+	})
+	all.Wait()
+	last := s.Limiter().Table().Rules()[0].Limit.Spec().Requests
+	at := log.size()
+	write(t, files[last-10], rulesOf(20))
+	log.await(t, at, "rules loaded", "files changed")
+	if got := s.Limiter().Table().Rules()[0].Limit.Spec().Requests; got != 20 {
+		t.Errorf("a limit of %d after the last file changed, want 20", got)
 	}
 }
