@@ -60,8 +60,8 @@ type Options struct {
 	// returned.
 	Applied func(tx *bolt.Tx, writes []Write, forget bool) (publish func(), err error)
 
-	// Replaced prepares to put another file in force, to which the transaction belongs. It checks the
-	// file. publish is as for Applied.
+	// Replaced prepares to put another file in force, to which the transaction belongs, or the same file
+	// again after a panic. It checks the file. publish is as for Applied.
 	Replaced func(tx *bolt.Tx) (publish func(), err error)
 
 	// Describe returns a name for what a write changed, for messages; "" for what no operator knows.
@@ -89,6 +89,8 @@ type Copy struct {
 	closed  sync.Once     // closes closing
 	known   chan struct{} // closed when the copy was up to date once, in this process or an earlier one
 	first   sync.Once     // closes known
+
+	unpublished bool // what is on disk may not be in force; for who has acquired the copy
 
 	mu     sync.Mutex
 	synced time.Time // when the copy was certainly up to date
@@ -230,6 +232,9 @@ func (c *Copy) Update(ctx context.Context, change func(*Tx) error, publish func(
 		return &UnavailableError{Problem: "changes before this one take too long", Hint: againHint}
 	}
 	defer c.release()
+	if err := c.republish(); err != nil {
+		return err
+	}
 	if c.options.Log == nil {
 		return c.updateAlone(change, publish)
 	}
@@ -243,7 +248,7 @@ func (c *Copy) Update(ctx context.Context, change func(*Tx) error, publish func(
 		}
 		moved, err := c.try(ctx, change)
 		if err == nil && !moved {
-			publish()
+			c.publish(publish)
 			c.setSynced(began)
 		}
 		if !moved {
@@ -266,7 +271,7 @@ func (c *Copy) updateAlone(change func(*Tx) error, publish func()) error {
 		return dropHistory(tx)
 	})
 	if err == nil {
-		publish()
+		c.publish(publish)
 	}
 	return err
 }

@@ -95,12 +95,7 @@ func (c *Copy) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !c.acquire(ctx) {
-		return ctx.Err()
-	}
-	err = c.useAnswer(ctx, own, entries, head, began)
-	c.release()
-	if err != nil {
+	if err := c.useAnswer(ctx, own, entries, head, began); err != nil {
 		return err
 	}
 	if err := c.forget(ctx); err != nil {
@@ -111,6 +106,13 @@ func (c *Copy) round(ctx context.Context) error {
 
 // useAnswer uses an answer of the log to a copy at own. It began to ask at a time.
 func (c *Copy) useAnswer(ctx context.Context, own Head, entries []Entry, head Head, began time.Time) error {
+	if !c.acquire(ctx) {
+		return ctx.Err()
+	}
+	defer c.release() // also after a panic, which Guard returns as an error: the next round tries again
+	if err := c.republish(); err != nil {
+		return err
+	}
 	now, err := c.head()
 	if err != nil || now != own { // changed meanwhile; the next round asks again
 		return err
@@ -233,10 +235,34 @@ func (c *Copy) apply(entries []Entry) error {
 		return err
 	})
 	if err == nil {
-		publish()
+		c.publish(publish)
 	}
 	if err == nil && forgets {
 		c.dropLost()
+	}
+	return err
+}
+
+// publish calls a function that puts in force what is on disk. The caller has acquired the copy.
+func (c *Copy) publish(do func()) {
+	c.unpublished = true
+	do()
+	c.unpublished = false
+}
+
+// republish puts in force what is on disk, if a panic of publish has prevented that. The caller has acquired
+// the copy.
+func (c *Copy) republish() error {
+	if !c.unpublished {
+		return nil
+	}
+	var publish func()
+	err := c.View(func(tx *bolt.Tx) (err error) {
+		publish, err = c.options.Replaced(tx)
+		return err
+	})
+	if err == nil {
+		c.publish(publish)
 	}
 	return err
 }

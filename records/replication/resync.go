@@ -35,6 +35,7 @@ type resyncing struct {
 	db      *bolt.DB
 	head    Head // place of the new file
 	pending []Write
+	used    bool // the new file has replaced the old one
 }
 
 // resync replaces the file by one with the shared state. why is "" if the histories differ: then it
@@ -46,18 +47,28 @@ func (c *Copy) resync(ctx context.Context, full bool, why string) error {
 	if why != "" {
 		c.options.Logger.Info("reading all records from Redis", "reason", why)
 	}
+	// An earlier try may have left a file that it could neither fill nor remove.
+	if err := os.Remove(c.options.Path + syncSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return &resyncError{err}
+	}
 	db, err := bolt.Open(c.options.Path+syncSuffix, 0o600, &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType, NoSync: true, NoFreelistSync: true})
 	if err != nil {
 		return err
 	}
 	r := &resyncing{Copy: c, db: db}
-	if err = r.fill(ctx); err == nil {
-		err = r.use(why == "")
+	err = c.options.Guard(func() error { // a file that stays open could not be opened again
+		if err := r.fill(ctx); err != nil {
+			return err
+		}
+		return r.use(why == "")
+	})
+	switch {
+	case err == nil:
+		return nil
+	case !r.used:
+		err = errors.Join(err, r.discard())
 	}
-	if err != nil {
-		return &resyncError{errors.Join(err, r.discard())}
-	}
-	return nil
+	return &resyncError{err}
 }
 
 // resyncError is why the shared state could not be read.
@@ -217,7 +228,7 @@ func (r *resyncing) use(lost bool) error {
 	// brought up to date again.
 	_ = system.SyncFolder(filepath.Dir(r.options.Path))
 	old := r.Copy.db.Swap(r.db)
-	publish()
+	r.used = true
 	r.old.Go(func() {
 		select {
 		case <-time.After(closeAfter):
@@ -225,6 +236,7 @@ func (r *resyncing) use(lost bool) error {
 		}
 		_ = old.Close() // nothing of it is needed any more
 	})
+	r.Copy.publish(publish)
 	r.options.Logger.Info("read all records from Redis", "last", r.head.Number)
 	return nil
 }
@@ -264,7 +276,7 @@ func (r *resyncing) alone() (names []string, err error) {
 	return names, err
 }
 
-// keepLost keeps the old file, and logs what only it contains.
+// keepLost keeps the old file under another name, and logs what only it contains.
 func (r *resyncing) keepLost() error {
 	path := r.options.Path + lostSuffix
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -274,6 +286,15 @@ func (r *resyncing) keepLost() error {
 		return err
 	}
 	const hint = "compare the kept file with the records, and make lost changes again"
+	if err := r.options.Guard(func() error { return r.logLost(path, hint) }); err != nil {
+		// The kept file has all that can be read, and no page of it keeps this node from the others' records.
+		r.options.Logger.Warn("cannot read all that only this node's copy has: using the records in Redis", "error", err, "kept", path, "hint", hint)
+	}
+	return nil
+}
+
+// logLost logs what only the old file contains, which is kept at a path.
+func (r *resyncing) logLost(path, hint string) error {
 	if alone, err := r.alone(); err != nil || alone != nil {
 		r.options.Logger.Warn("this node's file was not shared, and Redis has records already: using those in Redis",
 			"lost", list(alone), "lost_records", len(alone), "kept", path, "hint", hint)

@@ -1,0 +1,207 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"stint/internal/system"
+	"stint/internal/testkit"
+	"stint/internal/text"
+)
+
+// memoryLog is a log in memory.
+type memoryLog struct {
+	mu      sync.Mutex
+	head    Head
+	entries []Entry
+	state   map[string]string
+}
+
+// add appends an entry that sets a key.
+func (l *memoryLog) add(bucket, key, value string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := Write{Key: WriteKey([]byte(bucket), []byte(key)), Value: []byte(value)}
+	e := l.head.Next(Encode([]Write{w}, false))
+	l.head, l.entries, l.state[string(w.Key)] = e.Head(), append(l.entries, e), value
+}
+
+// lose removes everything.
+func (l *memoryLog) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.head, l.entries, l.state = Head{}, nil, map[string]string{}
+}
+
+// trim removes all entries but the last.
+func (l *memoryLog) trim() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = l.entries[len(l.entries)-1:]
+}
+
+func (l *memoryLog) after(number uint64) (entries []Entry, head Head) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		if e.Number > number {
+			entries = append(entries, e)
+		}
+	}
+	return entries, l.head
+}
+
+func (l *memoryLog) Read(ctx context.Context, after uint64, wait time.Duration) ([]Entry, Head, error) {
+	entries, head := l.after(after)
+	if len(entries) == 0 {
+		system.Wait(ctx, wait)
+		entries, head = l.after(after)
+	}
+	return entries, head, ctx.Err()
+}
+
+func (l *memoryLog) Append(_ context.Context, after Head, e *Entry, writes []Write, _ bool) (Head, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.head == after {
+		l.head, l.entries = e.Head(), append(l.entries, *e)
+		for _, w := range writes {
+			l.state[string(w.Key)] = string(w.Value)
+		}
+	}
+	return l.head, nil
+}
+
+func (l *memoryLog) State(_ context.Context, page func([]Write) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, value := range l.state {
+		if err := page([]Write{{Key: []byte(key), Value: []byte(value)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *memoryLog) Restore(context.Context, Head, Head, iter.Seq2[[]Write, error]) (bool, error) {
+	return false, errors.New("nothing is lost")
+}
+
+func (l *memoryLog) Beat(context.Context, Node) ([]Node, time.Time, error) {
+	return nil, time.Now(), nil
+}
+
+// A page of the file that cannot be read at one moment makes a panic. The copying goes on after it, without a
+// change that is missing, and changes can be made here.
+func TestFollowSurvivesPages(t *testing.T) {
+	const bucket = "shared"
+	for _, place := range []string{"apply", "publish", "replace", "publish replaced", "init", "lost"} {
+		t.Run(place, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "copy.db")
+			db, err := bolt.Open(path, 0o600, nil)
+			testkit.Must(t, err)
+			prepared := func(tx *bolt.Tx) error {
+				_, err := tx.CreateBucketIfNotExists([]byte(bucket))
+				return err
+			}
+			testkit.Must(t, db.Update(prepared))
+			var bad string // the place of the page that cannot be read now
+			inForce := map[string]string{}
+			read := func(at string) {
+				if bad == at {
+					bad = ""
+					panic("page 7 is not there")
+				}
+			}
+			log, out := &memoryLog{state: map[string]string{}}, new(text.OutputBuffer)
+			o := Options{
+				Path: path, Buckets: [][]byte{[]byte("about"), []byte(bucket)}, Log: log, Logger: slog.New(slog.NewTextHandler(out, nil)),
+				Revision: func(*bolt.Tx) uint64 { return 0 }, Describe: func(*Write) string {
+					if bad == "lost" { // for ever
+						panic("page 7 is not there")
+					}
+					return ""
+				},
+				Guard: func(do func() error) (err error) {
+					defer func() {
+						if p := recover(); p != nil {
+							err = fmt.Errorf("damaged: %v", p)
+						}
+					}()
+					return do()
+				},
+				Init: func(tx *bolt.Tx) error {
+					read("init")
+					return prepared(tx)
+				},
+				Applied: func(_ *bolt.Tx, writes []Write, _ bool) (func(), error) {
+					read("apply")
+					return func() {
+						read("publish")
+						for _, w := range writes {
+							inForce[string(w.Key)] = string(w.Value)
+						}
+					}, nil
+				},
+				Replaced: func(tx *bolt.Tx) (func(), error) {
+					read("replace")
+					all := map[string]string{}
+					err := tx.Bucket([]byte(bucket)).ForEach(func(key, value []byte) error {
+						all[string(WriteKey([]byte(bucket), key))] = string(value)
+						return nil
+					})
+					return func() {
+						read("publish replaced")
+						inForce = all
+					}, err
+				},
+			}
+			synctest.Test(t, func(t *testing.T) {
+				c, err := New(db, o)
+				testkit.Must(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				var following sync.WaitGroup
+				following.Go(func() { c.Follow(ctx) })
+				log.add(bucket, "a", "1")
+				time.Sleep(time.Minute) // in the bubble's time
+				synctest.Wait()
+				switch bad = place; place {
+				case "lost":
+					log.lose()
+					log.add(bucket, "b", "2")
+				case "replace", "publish replaced", "init":
+					log.add(bucket, "b", "2")
+					log.add(bucket, "c", "3")
+					log.trim() // the copy reads the whole state
+				}
+				log.add(bucket, "a", "2")
+				time.Sleep(time.Minute) // in the bubble's time
+				synctest.Wait()
+				if got := inForce[bucket+"\x00a"]; got != "2" || bad != "" && bad != "lost" || c.Status(time.Now()).Err != nil {
+					t.Errorf("a is %q, panics to come: %q, %v\n%s", got, bad, c.Status(time.Now()).Err, out)
+				}
+				err = c.Update(ctx, func(tx *Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte("d"), []byte("4")) }, func() {})
+				if err != nil {
+					t.Errorf("a change: %v", err)
+				}
+				if text := out.String(); !strings.Contains(text, "page 7 is not there") {
+					t.Errorf("no word of it in the log:\n%s", text)
+				}
+				cancel()
+				following.Wait()
+				testkit.Must(t, c.Close())
+			})
+		})
+	}
+}
