@@ -22,7 +22,9 @@ type finder func(paths []string) (places, error)
 // A path may change in each of its parts. Editors replace its last part. Each part may be a
 // symbolic link that is swapped, which is how Kubernetes changes a mounted volume (FILE ->
 // ..data/FILE, ..data -> a folder with a date). So for every link on the path, its folder is
-// watched. If a part is missing, its folder is watched until it appears.
+// watched. If a part is missing, its folder is watched until it appears. Each of these folders may itself be
+// replaced by another one of its name, so the folder above it is watched too. A replacement of one further above
+// is not seen.
 func watchPlaces(paths []string) (places, error) {
 	p := make(places)
 	var short error
@@ -73,6 +75,14 @@ func (p places) followTree(path string) error {
 		}
 	}
 	return short
+}
+
+// addWithFolder adds a name in a folder, and the folder in the one above it.
+func (p places) addWithFolder(dir, name string) {
+	p.add(dir, name)
+	if above := filepath.Dir(dir); above != dir {
+		p.add(above, filepath.Base(dir))
+	}
 }
 
 func (p places) add(dir, name string) {
@@ -133,17 +143,21 @@ func (p places) resolve(path string) (end string, found bool) {
 		next := filepath.Join(at, name)
 		info, err := os.Lstat(next)
 		if err != nil {
-			p.add(at, name)
+			p.addWithFolder(at, name)
 			return "", false
 		}
-		if len(rest) == 0 {
-			p.add(at, name)
-		}
 		if info.Mode()&os.ModeSymlink == 0 {
+			switch {
+			case len(rest) > 0:
+			case info.IsDir(): // it is watched too, and this is the folder above it
+				p.add(at, name)
+			default:
+				p.addWithFolder(at, name)
+			}
 			at = next
 			continue
 		}
-		p.add(at, name)
+		p.addWithFolder(at, name)
 		target, err := os.Readlink(next)
 		if links++; err != nil || links > maxLinks {
 			return "", false

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -42,20 +45,20 @@ func TestWatchPlaces(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		path string
-		want map[string][]string // by folder, relative to root
+		want map[string][]string // by folder, relative to root; above root only root matters
 	}{
-		{"a file", "plain/a.yaml", map[string][]string{"plain": {"a.yaml"}}},
-		{"a missing file", "plain/b.yaml", map[string][]string{"plain": {"b.yaml"}}},
-		{"a missing folder", "empty/x/b.yaml", map[string][]string{"empty": {"x"}}},
+		{"a file", "plain/a.yaml", map[string][]string{".": {"plain"}, "plain": {"a.yaml"}}},
+		{"a missing file", "plain/b.yaml", map[string][]string{".": {"plain"}, "plain": {"b.yaml"}}},
+		{"a missing folder", "empty/x/b.yaml", map[string][]string{".": {"empty"}, "empty": {"x"}}},
 		{"a folder", "empty", map[string][]string{".": {"empty"}, "empty": {"*"}}},
-		{"a volume's file", "volume/a.yaml", map[string][]string{"volume": {"a.yaml", "..data"}, "volume/..2026_01": {"a.yaml"}}},
+		{"a volume's file", "volume/a.yaml", map[string][]string{".": {"volume"}, "volume": {"a.yaml", "..data", "..2026_01"}, "volume/..2026_01": {"a.yaml"}}},
 		{
 			"a volume", "volume",
-			map[string][]string{".": {"volume"}, "volume": {"*", "a.yaml", "..data"}, "volume/..2026_01": {"a.yaml"}},
+			map[string][]string{".": {"volume"}, "volume": {"*", "a.yaml", "..data", "..2026_01"}, "volume/..2026_01": {"a.yaml"}},
 		},
-		{"below a link", "current/rules/a.yaml", map[string][]string{".": {"current"}, "releases/7/rules": {"a.yaml"}}},
-		{"a link to far away", "far.yaml", map[string][]string{".": {"far.yaml", "current"}, "releases/7/rules": {"a.yaml"}}},
-		{"a link to itself", "loop", map[string][]string{".": {"loop"}}},
+		{"below a link", "current/rules/a.yaml", map[string][]string{"..": nil, ".": {"current"}, "releases/7": {"rules"}, "releases/7/rules": {"a.yaml"}}},
+		{"a link to far away", "far.yaml", map[string][]string{"..": nil, ".": {"far.yaml", "current"}, "releases/7": {"rules"}, "releases/7/rules": {"a.yaml"}}},
+		{"a link to itself", "loop", map[string][]string{"..": nil, ".": {"loop"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := watchPlaces([]string{filepath.Join(root, test.path)})
@@ -64,6 +67,9 @@ func TestWatchPlaces(t *testing.T) {
 				t.Errorf("watching %v, want %v", got, test.want)
 			}
 			for dir, names := range test.want {
+				if dir == ".." {
+					names = []string{filepath.Base(root)}
+				}
 				names, found := slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(got[filepath.Join(root, dir)]))
 				if !slices.Equal(names, found) {
 					t.Errorf("in %s watching %v, want %v", dir, found, names)
@@ -176,6 +182,85 @@ func TestDebounce(t *testing.T) {
 					t.Errorf("acted after %v, want %v", acted, test.want)
 				}
 			})
+		})
+	}
+}
+
+// A folder that is renamed away, with another one put in its place, is seen, and so are changes in the new one.
+func TestFolderReplaced(t *testing.T) {
+	for _, test := range []struct {
+		name, path string // of what is watched, relative to the folder that contains the replaced one
+		file       string // of what changes
+		start      func([]string, *slog.Logger) (*Watcher, error)
+	}{
+		{"a file", "rules/a.yaml", "rules/a.yaml", NewWatcher},
+		{"a folder", "rules", "rules/a.yaml", NewWatcher},
+		{"a volume's file", "rules/link.yaml", "rules/..data/a.yaml", NewWatcher},
+		{"a tree", "rules", "rules/deep/a", NewTreeWatcher},
+		{"a missing file", "rules/late.yaml", "rules/late.yaml", NewWatcher},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			fill := func(folder, text string) {
+				t.Helper()
+				for _, dir := range []string{"..1", "deep"} {
+					testkit.Must(t, os.MkdirAll(filepath.Join(root, folder, dir), 0o755))
+				}
+				for _, file := range []string{"a.yaml", "..1/a.yaml", "deep/a"} {
+					testkit.Must(t, os.WriteFile(filepath.Join(root, folder, file), []byte(text), 0o644))
+				}
+				testkit.Must(t, os.Symlink("..1", filepath.Join(root, folder, "..data")))
+				testkit.Must(t, os.Symlink("..data/a.yaml", filepath.Join(root, folder, "link.yaml")))
+			}
+			fill("rules", "1")
+			fill("next", "2")
+			w, err := test.start([]string{filepath.Join(root, test.path)}, slog.New(slog.DiscardHandler))
+			testkit.Must(t, err)
+			var calls atomic.Int64
+			var seen atomic.Value
+			seen.Store("")
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() {
+				w.Run(ctx, func() []string {
+					text, _ := os.ReadFile(filepath.Join(root, test.file)) // "" while it is missing
+					seen.Store(string(text))
+					calls.Add(1)
+					return nil
+				})
+			})
+			defer running.Wait()
+			defer cancel()
+			see := func(what, text string) {
+				t.Helper()
+				testkit.Until(t, what+" is seen", func() bool { return seen.Load() == text })
+			}
+			write := func(text string) {
+				t.Helper()
+				testkit.Must(t, os.WriteFile(filepath.Join(root, test.file), []byte(text), 0o644))
+			}
+			late := strings.Contains(test.file, "late")
+			if !late {
+				see("the file", "1")
+			}
+			testkit.Until(t, "the first call", func() bool { return calls.Load() > 0 })
+			before := calls.Load()
+			testkit.Must(t, os.Rename(filepath.Join(root, "rules"), filepath.Join(root, "old")))
+			testkit.Must(t, os.Rename(filepath.Join(root, "next"), filepath.Join(root, "rules")))
+			if !late {
+				see("the new folder", "2")
+			}
+			testkit.Until(t, "the renaming is seen", func() bool { return calls.Load() > before })
+			write("3")
+			see("a change in the new folder", "3")
+			testkit.Must(t, os.RemoveAll(filepath.Join(root, "rules")))
+			if !late {
+				see("that it is gone", "")
+			}
+			fill("rules", "4")
+			write("5")
+			see("a change in a folder that was made again", "5")
 		})
 	}
 }
