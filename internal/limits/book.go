@@ -66,10 +66,11 @@ type Carry struct {
 // see above.go in the root package.
 const skew = stint.Instant(5e6)
 
+// counts returns the time from which the carry does not count as from a clock that ran ahead.
+func (c *Carry) counts() stint.Instant { return c.Start - min(skew, c.End-c.Start) }
+
 // ahead reports whether a clock that ran ahead of now began the period of the carry.
-func (c *Carry) ahead(now stint.Instant) bool {
-	return c.Start > now+min(skew, c.End-c.Start)
-}
+func (c *Carry) ahead(now stint.Instant) bool { return now < c.counts() }
 
 // add adds what was charged in the period of a carry from a clock that ran ahead. If own units were
 // charged there, these are all that the state has: those before count as used of the carry.

@@ -114,7 +114,9 @@ func (f *Funds) Take(cost uint64) (d stint.Decision, c UseChange) {
 		c = f.charge(&s, cost)
 		d.Spent = f.spending(&s).Text(f.meter)
 	}
-	f.conclude(&d, cost)
+	if f.conclude(&d, cost); !d.Allowed && d.RetryAfter != stint.Never && f.Record.Limit != nil {
+		f.Record.Limit.ForStores().Correct(&f.State, f.now, 0) // the limit itself need not fit the cost
+	}
 	return d, c
 }
 
@@ -278,7 +280,9 @@ func (f *Funds) retry(cost uint64) time.Duration {
 	times := make([]stint.Instant, 1, 1+len(carries)+2*len(f.meter.Grants))
 	times[0] = f.now
 	for _, c := range carries {
-		times = append(times, c.from)
+		if c.from > f.now {
+			times = append(times, c.from)
+		}
 	}
 	for _, g := range f.meter.Grants {
 		if g.From > f.now {
@@ -289,13 +293,12 @@ func (f *Funds) retry(cost uint64) time.Duration {
 		}
 	}
 	slices.Sort(times)
+	carry := int64(0)
 	for i, from := range times {
-		there := f.carry.left()
-		for _, c := range carries {
-			if c.from <= from {
-				there = c.units
-			}
+		for len(carries) > 0 && carries[0].from <= from {
+			carry, carries = carries[0].units, carries[1:]
 		}
+		there := carry
 		for n := range f.meter.Grants {
 			there += f.left(&f.meter.Grants[n], from)
 		}
@@ -326,23 +329,67 @@ type carried struct {
 	units int64
 }
 
-// carries returns what the carry will have in the periods after now, if nobody takes. While its period is
-// none of the limit's own windows, because the numbers changed, nothing is counted on after it: a store
-// need not know the windows that follow it.
+// carries returns what the carry has now, and will have in the periods that follow, if nobody takes; nil
+// without a rollover. The carry of a clock that ran ahead begins to count when the time is near its period,
+// and until then that before it counts, see Book.turn.
 func (f *Funds) carries() (all []carried) {
-	c := &f.last
-	if c.End == 0 {
+	if f.meter.Rollover == 0 {
 		return nil
 	}
-	if _, end := windowAt(f.limit, f.now); c.End > f.now && c.End != end {
-		return []carried{{from: c.End}}
+	b, from := f.book, f.now
+	if until := b.Carry.counts(); until > from {
+		if at := max(from, b.Before.counts()); at < until {
+			all = f.follow(all, &b.Before, &b.Carry, at, until)
+		}
+		from = until
 	}
+	return f.follow(all, &b.Carry, new(Carry), from, stint.MaxInstant+1)
+}
+
+// follow appends what a carry leaves to the periods from a time on until another, less what a clock ahead
+// has used. Of a calendar it counts on no window after horizon: a store need not know them.
+func (f *Funds) follow(all []carried, c, ahead *Carry, from, until stint.Instant) []carried {
+	units := func(c Carry) int64 {
+		c.add(ahead)
+		return c.left()
+	}
+	all = append(all, carried{from, units(*c)})
+	if c.End == 0 {
+		return all
+	}
+	last := f.horizon(c)
 	start, end := c.next(f.limit)
-	for k := int64(1); k <= MaxIdle+1; k++ {
-		if start > f.now {
-			all = append(all, carried{start, c.after(k, f.meter.Rollover)})
+	for k := int64(1); k <= MaxIdle+1 && (start < until || start > last); k++ {
+		left := units(Carry{Units: c.after(k, f.meter.Rollover)})
+		switch {
+		case start > last:
+			if nothing := max(last, c.End); nothing < until {
+				all = append(all, carried{nothing, 0})
+			}
+			return all
+		case start > from:
+			all = append(all, carried{start, left})
+		default: // the period began before
+			all[len(all)-1].units = left
 		}
 		start, end = windowAt(f.limit, end)
 	}
 	return all
+}
+
+// horizon returns the start of the last window of a calendar that follow counts on: the one so many after that
+// of now that all periods of a carry are there which ends with the window of now. It is the end of time for
+// such a carry, and for windows of no calendar.
+func (f *Funds) horizon(c *Carry) stint.Instant {
+	if f.limit.Spec().Calendar == stint.NoPeriod {
+		return stint.MaxInstant
+	}
+	_, end := windowAt(f.limit, f.now)
+	if c.End <= end {
+		return stint.MaxInstant
+	}
+	for range MaxIdle + 1 {
+		_, end = windowAt(f.limit, end)
+	}
+	return end
 }

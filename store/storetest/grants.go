@@ -38,7 +38,7 @@ func grantHistory(t *testing.T, o Options, r *rand.Rand) {
 	keep, of := r.IntN(3), map[stint.Key]*limits.Meter{}
 	sameHistories(t, o, h, func() stint.Call {
 		if r.IntN(6) == 0 {
-			h.Leap()
+			h.Leap(o.Backwards)
 		}
 		call := h.Next(o.Backwards)
 		for i := range call.Takes {

@@ -83,9 +83,14 @@ func lengthOf(l *stint.Limit, at stint.Instant) int64 {
 	return int64(end - start)
 }
 
-// Leap lets up to 15 windows of a limit pass until the next call.
-func (h *History) Leap() {
-	h.At += stint.Instant(h.Int64N(pick[int64](h.Rand, 1, 3, 3, 15) * lengthOf(h.Limits[h.IntN(len(h.Limits))], h.At)))
+// Leap lets up to 15 windows of a limit pass until the next call. A clock that may go backwards also goes back by
+// as many.
+func (h *History) Leap(backwards bool) {
+	by := stint.Instant(h.Int64N(pick[int64](h.Rand, 1, 3, 3, 15) * lengthOf(h.Limits[h.IntN(len(h.Limits))], h.At)))
+	if backwards && h.IntN(3) == 0 {
+		by = -min(by, h.At)
+	}
+	h.At += by
 }
 
 // Grant returns a take that has a meter with the grants and the rollover of its key, which change now and

@@ -780,7 +780,7 @@ local function decide(group, now, spare, mode)
     result[i + 1], result[i + 2] = p.allowed and 1 or 0, p.remaining
     p.told, result[i + 3], result[i + 4] = i + 3, 0, p.reset -- the retry time follows when all are concluded
     local over = p.over and 1 or 0
-    if mode == TEST and not p.allowed and (p.writes or corrects(p, p.cost)) then
+    if mode == TEST and not p.allowed and (p.writes or corrects(p, p.cost) or p.grants and granting.corrects(p)) then
       over = 2
     end
     result[i + 5], result[i + 6], result[i + 7] = p.delay, over, (p.at or now) - now

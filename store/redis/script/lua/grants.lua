@@ -73,9 +73,9 @@ local function at(p, c, now)
   return { start = start, stop = stop, units = c and after(c, count_periods(p, c.stop, start), p.grants.most) or 0, used = 0, own = 0, of = 0 }
 end
 
--- ahead reports whether a clock that ran ahead of now began the period of a carry.
-local function ahead(c, now)
-  return c and c.start > now + min(SKEW, c.stop - c.start)
+-- counts returns the time from which a carry, nil for none, does not count as from a clock that ran ahead.
+local function counts(c)
+  return c and c.start - min(SKEW, c.stop - c.start) or 0
 end
 
 -- add_ahead adds what was charged in the period of a carry from a clock that ran ahead.
@@ -96,8 +96,8 @@ local function turn_carry(p, now)
     return
   end
   g.last, g.before = g.old, g.prior
-  if ahead(g.old, now) then
-    local early = ahead(g.prior, now)
+  if now < counts(g.old) then
+    local early = now < counts(g.prior)
     g.last, g.before = at(p, not early and g.prior or nil, now), nil
     if early then
       add_ahead(g.last, g.prior)
@@ -201,26 +201,57 @@ local function more(p, now)
   return sum
 end
 
--- carries returns what the carry will have in the periods after now, if nobody takes. While its period is
--- none of the limit's own windows, because the numbers changed, nothing is counted on after it.
+-- carries returns what the carry has now, and will have in the periods that follow, if nobody takes. The carry of a
+-- clock that ran ahead begins to count when the time is near its period, and until then that before it counts.
 local function carries(p, now)
   local g, all = p.grants, {}
-  local c = g.last
-  if not c then
+  if g.most == 0 or not g.old then
     return all
   end
-  local _, stop = window(p, now)
-  if c.stop > now and c.stop ~= stop then
-    return { { from = c.stop, units = 0 } }
-  end
-  local k, first = 0, ceildiv(c.stop, p.letter == 'c' and 1 or p.per)
-  for i = 1, p.letter == 'c' and #g.starts or granting.PERIODS do
-    local start = p.letter == 'c' and g.starts[i] or (first + i - 1) * p.per
-    k = start >= c.stop and k + 1 or k
-    if start > now and k > 0 and k <= granting.PERIODS and not (p.letter == 'c' and g.starts[1] > c.stop) then
-      all[#all + 1] = { from = start, units = after(c, k, g.most) }
+  local calendar, last = p.letter == 'c', granting.PERIODS
+  if calendar then -- the windows up to the one so many after that of now
+    for i, start in ipairs(g.starts) do
+      last = start <= now and min(i + granting.PERIODS + 1, #g.starts) or last
     end
   end
+  -- follow appends what a carry, nil for none, leaves to the periods from a time on until another, less what a clock
+  -- ahead has used. Of a calendar it counts on no window after the last.
+  local function follow(c, early, from, stop)
+    local function append(at, units, used, own)
+      used = used + early.used + (early.own > 0 and own or 0)
+      all[#all + 1] = { from = at, units = max(0, units - min(used, MOST_USED_CARRY)) }
+    end
+    c = c or NO_CARRY
+    append(from, c.units, c.used, c.own)
+    local known = not calendar or g.starts[1] <= c.stop
+    if not known then
+      all[#all].units = 0
+    end
+    local k, first = 0, ceildiv(c.stop, calendar and 1 or p.per)
+    for i = 1, (c.stop == 0 or not known) and 0 or last do
+      local start = calendar and g.starts[i] or (first + i - 1) * p.per
+      if start >= c.stop then
+        k = k + 1
+        if start >= stop or k > granting.PERIODS then
+          return
+        elseif start <= from then -- the period began before
+          all[#all] = nil
+        end
+        append(max(start, from), after(c, k, g.most), 0, 0)
+      end
+    end
+    if calendar and known and k < granting.PERIODS and max(g.starts[last], c.stop) < stop then
+      append(max(g.starts[last], c.stop), 0, 0, 0)
+    end
+  end
+  local from, stop = now, counts(g.old)
+  if stop > now then
+    if max(now, counts(g.prior)) < stop then
+      follow(g.prior, g.old, max(now, counts(g.prior)), stop)
+    end
+    from = stop
+  end
+  follow(g.old, NO_CARRY, from, huge)
   return all
 end
 
@@ -238,7 +269,9 @@ end
 local function wait(p, now, cost)
   local g, coming, times = p.grants, carries(p, now), { now }
   for _, c in ipairs(coming) do
-    times[#times + 1] = c.from
+    if c.from > now then
+      times[#times + 1] = c.from
+    end
   end
   for _, one in ipairs(g.list) do
     if one.from > now then
@@ -249,13 +282,12 @@ local function wait(p, now, cost)
     end
   end
   table.sort(times)
+  local carry, following = 0, 1
   for i, from in ipairs(times) do
-    local there = carry_left(g)
-    for _, c in ipairs(coming) do
-      if c.from <= from then
-        there = c.units
-      end
+    while coming[following] and coming[following].from <= from do
+      carry, following = coming[following].units, following + 1
     end
+    local there = carry
     for _, one in ipairs(g.list) do
       there = there + left(g, one, from)
     end
@@ -266,6 +298,12 @@ local function wait(p, now, cost)
     end
   end
   return huge
+end
+
+-- granting.corrects reports whether a denied take writes a state that was moved back in time: one that will pass does,
+-- also if the limit itself does not fit the cost.
+function granting.corrects(p)
+  return not p.allowed and p.retry < huge and (p.old or p).st.moved
 end
 
 -- finish turns the answer about the limit itself into that about a take of a cost.
@@ -351,7 +389,7 @@ end
 local function recount(p, now)
   local g = p.grants
   if g.old and now < g.old.stop then
-    if not ahead(g.old, now) then
+    if now >= counts(g.old) then
       g.old.own = p.kind.used(p, p.st, now)
     end
     g.changed = true
@@ -464,6 +502,10 @@ function granting.conclude(p, pass, now, conclude)
     end
   end
   finish(p, now, cost)
+  if p.op == 0 and granting.corrects(p) then
+    local at = p.old or p
+    at.st.dirty = true
+  end
 end
 
 -- carry_text returns a carry as it is written.
