@@ -1,6 +1,9 @@
 package stint
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Handling is what only the layers between the caller and a store read, and stores with several
 // servers or loans. The caller owns it, like the Call. Takes with the same handling may share
@@ -96,26 +99,37 @@ type Terms struct {
 	Keys int
 }
 
-// Clone returns a copy that may be kept after the call. It has its own key, place and Handling,
-// and no Loan.
+// Clone returns a copy that may be kept after the call. It has its own key, place and Handling, with
+// its own grants, and no Loan.
 func (t *Take) Clone() Take {
 	own := *t
 	own.Key = Key(strings.Clone(string(t.Key)))
 	if t.Handling != nil {
 		how := *t.Handling
 		how.Place, how.Loan = Key(strings.Clone(string(how.Place))), nil
+		if how.Meter != nil {
+			meter := *how.Meter
+			meter.Grants = slices.Clone(meter.Grants) // the caller's slice may be that of another take soon
+			how.Meter = &meter
+		}
 		own.Handling = &how
 	}
 	return own
 }
 
-// Terms returns the terms of the take's rule, nil for none.
-func (t *Take) Terms() *Terms {
+// noHandling is the handling of a take without one. Nothing writes to it.
+var noHandling Handling
+
+// handling returns the handling of the take, for reading.
+func (t *Take) handling() *Handling {
 	if t.Handling == nil {
-		return nil
+		return &noHandling
 	}
-	return t.Handling.Terms
+	return t.Handling
 }
+
+// Terms returns the terms of the take's rule, nil for none.
+func (t *Take) Terms() *Terms { return t.handling().Terms }
 
 // Coordination returns the coordination of the take, by default Strict.
 func (t *Take) Coordination() Coordination {
@@ -134,19 +148,12 @@ func (t *Take) Place() Key {
 }
 
 // Loan returns the take's Handling.Loan, nil for none.
-func (t *Take) Loan() *Loan {
-	if t.Handling == nil {
-		return nil
-	}
-	return t.Handling.Loan
-}
+func (t *Take) Loan() *Loan { return t.handling().Loan }
 
 // OnFailure returns the failure policy of the take, and the limit for Local.
 func (t *Take) OnFailure() (Failure, *Limit) {
-	if t.Handling == nil {
-		return Allow, nil
-	}
-	return t.Handling.OnFailure, t.Handling.Local
+	how := t.handling()
+	return how.OnFailure, how.Local
 }
 
 // Charged returns how many units the take was charged, by the decision that allowed it.
@@ -167,9 +174,4 @@ func (t *Take) Live() bool { return t.Handling != nil && t.Handling.Live }
 func (t *Take) Candidate() bool { return t.Handling != nil && t.Handling.Candidate }
 
 // InsteadOf returns the take's Handling.InsteadOf.
-func (t *Take) InsteadOf() uint32 {
-	if t.Handling == nil {
-		return 0
-	}
-	return t.Handling.InsteadOf
-}
+func (t *Take) InsteadOf() uint32 { return t.handling().InsteadOf }

@@ -3,6 +3,7 @@ package servers_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -487,5 +488,48 @@ func TestHotPath(t *testing.T) {
 		}
 	}); n > 0 && !testkit.Race {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestLateRefundOfGrants: the grants of a take that is given back after its caller has gone are those that it
+// brought, also if the caller has used the memory for the next client meanwhile.
+func TestLateRefundOfGrants(t *testing.T) {
+	for name, apart := range map[string]bool{"all or none": false, "each by itself": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				back, gone := make(chan []limits.Grant, 1), make(chan struct{})
+				b.servers[0].before = func(_ int, call *stint.Call) error {
+					if t := &call.Takes[0]; t.Op == stint.Refund {
+						<-gone
+						back <- slices.Clone(t.Handling.Meter.Grants)
+					}
+					return nil
+				}
+				b.servers[1].before = func(_ int, call *stint.Call) error {
+					if call.Takes[0].Cost == 0 {
+						return nil
+					}
+					cancel()
+					return ctx.Err()
+				}
+				window := stint.MustLimit(stint.Spec{Algorithm: stint.FixedWindow, Requests: 10, Per: time.Hour})
+				grants := []limits.Grant{{ID: "own", Units: 5, Priority: 1, Until: noon.Add(time.Hour)}}
+				call := stint.Call{At: noon, Takes: []stint.Take{
+					{Key: b.keys[0], Limit: window, Cost: 4, Handling: &stint.Handling{Meter: &limits.Meter{Grants: grants}}, Independent: apart},
+					{Key: b.keys[1], Limit: window, Cost: 4, Independent: apart},
+				}}
+				if err := b.Decide(ctx, &call); !errors.Is(err, context.Canceled) || !errors.Is(err, stint.ErrUnknown) {
+					t.Error(err)
+				}
+				grants[0] = limits.Grant{ID: "another client's", Units: 7, Priority: 1, Until: noon.Add(48 * time.Hour)}
+				close(gone)
+				b.Close()
+				if got := <-back; got[0].ID != "own" {
+					t.Errorf("gave back by %+v", got)
+				}
+			})
+		})
 	}
 }

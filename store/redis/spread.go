@@ -44,7 +44,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
 	later := &spread{store: w.store, at: w.at, now: w.now, parts: make([]part, len(w.parts))}
 	for i, p := range w.parts {
-		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition, meter: p.meter, durable: p.durable}
+		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition, meter: p.meter.Detach(), durable: p.durable}
 	}
 	return later, &w.store.background
 }

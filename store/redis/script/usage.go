@@ -38,6 +38,18 @@ func NewMeter(namespace, prefix string, t *stint.Take) *Meter {
 	}
 }
 
+// Detach returns a copy that may be used after the call has returned: the grants of a take are the caller's. It
+// returns nil for nil.
+func (m *Meter) Detach() *Meter {
+	if m == nil {
+		return nil
+	}
+	own, take := *m, *m.take
+	take.Grants = slices.Clone(take.Grants)
+	own.take = &take
+	return &own
+}
+
 // Book returns the key of the book, which has the same end as that of the history.
 func (m *Meter) Book() string { return m.prefix + "grants" + m.Keys[0][len(m.prefix)+len("usage"):] }
 
