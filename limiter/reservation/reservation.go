@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"stint"
@@ -34,6 +35,7 @@ type Reservations struct {
 	limiter *limiter.Limiter
 	secret  []byte // signs reservations
 	now     func() time.Time
+	claims  claims
 }
 
 // New returns the reservations of a limiter. All nodes that settle for each other need the same secret.
@@ -86,8 +88,8 @@ func (r *Reservations) Settle(ctx context.Context, text string, status int) (Out
 	if !ok {
 		return Outcome{}, ErrForged
 	}
-	s := settlement{note: n, rules: r.rulesOf(n)}
-	late := r.now().Sub(n.made) > stint.MaxReservation
+	s := settlement{note: n, rules: r.rulesOf(n), claims: &r.claims, now: r.now()}
+	late := s.now.Sub(n.made) > stint.MaxReservation
 	if len(n.takes) == 0 {
 		if late {
 			return Outcome{}, ErrLate
@@ -125,7 +127,9 @@ func (r *Reservations) rulesOf(n *note) []*rule.Rule {
 // settlement is a reservation that is being settled.
 type settlement struct {
 	*note
-	rules []*rule.Rule
+	rules  []*rule.Rule
+	claims *claims // of this process
+	now    time.Time
 }
 
 // outcome returns what becomes of the reservation with a status.
@@ -143,30 +147,57 @@ func (s *settlement) outcome(status int) Outcome {
 	return o
 }
 
-// settle settles the reservation, unless it is settled already, and returns the first status.
+// settle settles the reservation, unless it is settled already, and returns the first status. What an
+// earlier try could not give back it gives back now.
 func (s *settlement) settle(ctx context.Context, store stint.Store, status int, late bool) (first int, err error) {
 	together, apart := s.effects(status)
-	call := stint.Call{Takes: append([]stint.Take{s.record(status, late)}, together...)}
-	if late {
-		call.Takes = call.Takes[:1]
+	own := s.claims.take(s.id)
+	claiming := own.units == 0 && len(apart) > 0 && !late
+	if claiming {
+		own.units = newClaim()
+	}
+	call := stint.Call{Takes: []stint.Take{s.record(status, late)}}
+	if s.apart() {
+		progress := s.progress(0)
+		if claiming {
+			progress.Cost = own.units
+		}
+		call.Takes = append(call.Takes, progress)
+	}
+	if !late {
+		call.Takes = append(call.Takes, together...)
 	}
 	if err := decide(ctx, store, &call); err != nil {
+		if own.units > 0 {
+			s.claims.keep(s.id, own, s.now)
+		}
 		return 0, err
 	}
+	first = status
 	d := &call.Results[0]
 	switch used := d.Limit - d.Remaining; {
 	case late && used == 0:
 		return 0, ErrLate
 	case late, !d.Allowed:
-		return int(used) - recordBase, nil
-	}
-	if len(apart) > 0 {
-		if err := decide(ctx, store, &stint.Call{Takes: apart}); err != nil {
-			return 0, err
+		first = int(used) - recordBase
+		if _, apart = s.effects(first); claiming { // the claim was denied with the record
+			own = claim{}
 		}
 	}
-	return status, nil
+	if len(apart) == 0 {
+		return first, nil
+	}
+	progress := &call.Results[1]
+	return first, s.giveBackApart(ctx, store, apart, own, progress.Limit-progress.Remaining)
 }
+
+// apart reports whether this process may decide any limit of the reservation by itself.
+func (s *settlement) apart() bool {
+	return slices.ContainsFunc(s.rules, func(one *rule.Rule) bool { return one != nil && decidesApart(one.Terms.Coordination) })
+}
+
+// decidesApart reports whether the takes of a coordination are decided by this process.
+func decidesApart(c stint.Coordination) bool { return c == stint.Eventual || c == stint.Gossip }
 
 // decide passes a call to the store. An answer by a failure policy is an error.
 func decide(ctx context.Context, store stint.Store, call *stint.Call) error {
@@ -183,8 +214,9 @@ func decide(ctx context.Context, store stint.Store, call *stint.Call) error {
 
 // effects returns the takes that end the reservation with a status: those that the store decides together
 // with the record, and those of limits that this process decides, which follow it.
-func (s *settlement) effects(status int) (together, apart []stint.Take) {
-	done := map[string]int{} // takes of one key and time are one reservation
+func (s *settlement) effects(status int) (together []stint.Take, apart []apartTake) {
+	done := map[string]*stint.Take{} // takes of one key and time are one reservation
+	together, apart = make([]stint.Take, 0, len(s.rules)), make([]apartTake, 0, len(s.rules))
 	for i, one := range s.rules {
 		if one == nil {
 			continue
@@ -200,20 +232,27 @@ func (s *settlement) effects(status int) (together, apart []stint.Take) {
 			}
 			take.Op = stint.Settle
 		}
-		to := &together
-		if c := take.Coordination(); c == stint.Eventual || c == stint.Gossip {
-			to = &apart
-		}
 		id := string(t.key) + "\x00" + one.Stored.Algorithm().String()
-		if at, again := done[id]; again {
-			(*to)[at].Cost += t.cost
-			(*to)[at].Undo.Spent += t.spent
+		if same := done[id]; same != nil {
+			same.Cost += t.cost
+			same.Undo.Spent += t.spent
 			continue
 		}
-		done[id] = len(*to)
-		*to = append(*to, take)
+		if decidesApart(take.Coordination()) {
+			apart = append(apart, apartTake{i, take})
+			done[id] = &apart[len(apart)-1].take
+			continue
+		}
+		together = append(together, take)
+		done[id] = &together[len(together)-1]
 	}
 	return together, apart
+}
+
+// apartTake ends what one take of the reservation took from a limit that this process decides.
+type apartTake struct {
+	at   int // its number in the reservation
+	take stint.Take
 }
 
 // The record that a reservation is settled is a take of recordLimit, of the status and recordBase. No
