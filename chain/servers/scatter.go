@@ -185,7 +185,7 @@ func (w *work) giveBack(ctx context.Context) error {
 		return nil
 	}
 	undo := func(ctx context.Context) error { return w.undo(ctx, back) }
-	later, err := transaction.Revert(ctx, undo, func() (func(context.Context) error, *sync.WaitGroup) {
+	later, err := transaction.Revert(ctx, undo, func() (func(context.Context) error, *transaction.Background) {
 		for i := range back {
 			back[i].Take = new(back[i].Take.Clone())
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"stint"
 	"stint/internal/transaction"
@@ -74,7 +73,7 @@ type Server struct {
 type Store struct {
 	servers    []Server // sorted by name
 	seeds      []uint64 // seed of each server's weights
-	background sync.WaitGroup
+	background transaction.Background
 }
 
 var _ stint.Store = (*Store)(nil)
@@ -108,7 +107,7 @@ func New(servers []Server) (*Store, error) {
 }
 
 // Close waits for refunds that go on in the background. It does not close the servers' stores.
-func (s *Store) Close() { s.background.Wait() }
+func (s *Store) Close() { s.background.Close() }
 
 // Decide decides the call, see stint.Store.
 func (s *Store) Decide(ctx context.Context, call *stint.Call) error {

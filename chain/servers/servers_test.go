@@ -533,3 +533,45 @@ func TestLateRefundOfGrants(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseBesideCalls closes a store beside calls whose callers leave, so that they give back in the background:
+// nothing is given back after Close has returned but by a call that has not returned yet.
+func TestCloseBesideCalls(t *testing.T) {
+	for range 300 {
+		b := newBench(t)
+		var inside atomic.Int64 // calls of the server, and callers that have not returned
+		b.servers[1].before = func(n int, call *stint.Call) error {
+			if call.Takes[0].Cost > 0 {
+				return errGone
+			}
+			return nil
+		}
+		var closed atomic.Bool
+		var callers, group sync.WaitGroup
+		b.servers[0].before = func(int, *stint.Call) error {
+			if closed.Load() && inside.Load() == 0 {
+				t.Error("a server is asked after all calls and Close have returned")
+			}
+			return nil
+		}
+		for range 4 {
+			inside.Add(1)
+			callers.Go(func() {
+				defer inside.Add(-1)
+				for range 5 {
+					ctx, cancel := context.WithCancel(t.Context())
+					call := stint.Call{At: noon, Takes: []stint.Take{{Key: b.keys[0], Limit: hour, Cost: 1}, {Key: b.keys[1], Limit: hour, Cost: 1}}}
+					go cancel()
+					_ = b.Decide(ctx, &call) // only what it gives back counts
+					cancel()
+				}
+			})
+		}
+		group.Go(func() {
+			b.Close()
+			closed.Store(true)
+		})
+		callers.Wait()
+		group.Wait()
+	}
+}

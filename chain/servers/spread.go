@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"stint"
 	"stint/internal/transaction"
@@ -97,7 +96,7 @@ func (s *spread) takesOf(part int) (takes []int) {
 
 // Detach returns a copy that may be used after the call has returned. It copies the keys, whose
 // bytes are the caller's.
-func (s *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
+func (s *spread) Detach() (transaction.Participants, *transaction.Background) {
 	later := &spread{work: &work{store: s.store, call: &stint.Call{At: s.call.At}}, group: s.group, servers: s.servers}
 	for i := range s.takes {
 		later.takes = append(later.takes, s.takes[i].Clone())

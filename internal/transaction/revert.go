@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -16,18 +15,22 @@ func UndoContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Revert calls undo, which undoes what a call charged. If ctx is done the caller has stopped waiting:
-// then Revert returns true, and the function that detach returns undoes it in the background, counted
-// by the WaitGroup.
-func Revert(ctx context.Context, undo func(context.Context) error, detach func() (func(context.Context) error, *sync.WaitGroup)) (later bool, err error) {
+// then Revert returns true, and the function that detach returns undoes it in the Background. If that is
+// closed the caller waits for it all the same.
+func Revert(ctx context.Context, undo func(context.Context) error, detach func() (func(context.Context) error, *Background)) (later bool, err error) {
 	own, cancel := UndoContext(ctx)
 	if ctx.Err() == nil {
 		defer cancel()
 		return false, undo(own)
 	}
-	undo, count := detach()
-	count.Go(func() {
+	undo, background := detach()
+	later = background.Go(func() {
 		defer cancel()
 		_ = undo(own) // the caller learns that the outcome is unknown
 	})
-	return true, nil
+	if !later {
+		defer cancel()
+		err = undo(own)
+	}
+	return later, err
 }

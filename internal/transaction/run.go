@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"stint"
@@ -54,8 +53,8 @@ type Participants interface {
 	Do(ctx context.Context, phase Phase, steps []Step) error
 
 	// Detach returns participants for steps that are done after the call has returned, and the
-	// WaitGroup that counts the goroutine for them.
-	Detach() (Participants, *sync.WaitGroup)
+	// Background that does them.
+	Detach() (Participants, *Background)
 }
 
 // Run decides a plan whose parts several participants have, in these steps. Each is one round trip
@@ -393,9 +392,9 @@ func (r *Run) undo(ctx context.Context, all bool) error {
 		return nil
 	}
 	later, err := Revert(ctx, func(ctx context.Context) error { return undoSteps(ctx, r.By, back) },
-		func() (func(context.Context) error, *sync.WaitGroup) {
-			by, count := r.By.Detach()
-			return func(ctx context.Context) error { return undoSteps(ctx, by, back) }, count
+		func() (func(context.Context) error, *Background) {
+			by, background := r.By.Detach()
+			return func(ctx context.Context) error { return undoSteps(ctx, by, back) }, background
 		})
 	r.Lasting = r.Lasting || later || err != nil
 	switch {

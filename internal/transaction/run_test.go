@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,12 +20,14 @@ type servers struct {
 	done   []transaction.Phase
 	before func(phase transaction.Phase) // hook before each phase, for takes of others
 
-	fails transaction.Phase // phase in which the last server does not answer
-	err   error
-	wait  sync.WaitGroup
+	fails      transaction.Phase // phase in which the last server does not answer
+	err        error
+	background transaction.Background
 }
 
-func (s *servers) Detach() (transaction.Participants, *sync.WaitGroup) { return s, &s.wait }
+func (s *servers) Detach() (transaction.Participants, *transaction.Background) {
+	return s, &s.background
+}
 
 // Do does each step on its server.
 func (s *servers) Do(_ context.Context, phase transaction.Phase, steps []transaction.Step) error {

@@ -172,8 +172,11 @@ func (s *Store) change(ctx context.Context, q *query) (stint.Decision, error) {
 	k := s.queues[name]
 	if k == nil {
 		k = new(queue)
+		if !s.background.Go(func() { s.serve(name, k) }) {
+			s.mu.Unlock()
+			return stint.Decision{}, errNotSent(meta.ErrClosed)
+		}
 		s.queues[name] = k
-		s.background.Go(func() { s.serve(name, k) })
 	}
 	k.waiting = append(k.waiting, w)
 	s.mu.Unlock()

@@ -92,8 +92,8 @@ type Store struct {
 	onlyItems bool // no limit is counted; for tests
 
 	mu         sync.Mutex
-	queues     map[string]*queue // by the name of the item
-	background sync.WaitGroup    // goroutines of queues, and refunds that go on after their call returned
+	queues     map[string]*queue      // by the name of the item
+	background transaction.Background // goroutines of queues, and refunds that go on after their call returned
 
 	seen          atomic.Pointer[numbers] // of the last Look
 	evictingUntil atomic.Int64            // Unix nanoseconds; see evicting
@@ -104,7 +104,7 @@ var _ stint.Store = (*Store)(nil)
 // Close closes all connections. Calls in flight fail.
 func (s *Store) Close() {
 	s.client.Close()
-	s.background.Wait()
+	s.background.Close()
 }
 
 // Decide decides the call, see stint.Store. It blocks until the server has answered or ctx is done.

@@ -90,7 +90,7 @@ type spread struct {
 }
 
 // Detach returns a copy that may be used after the call has returned.
-func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
+func (w *spread) Detach() (transaction.Participants, *transaction.Background) {
 	later := &spread{store: w.store, at: w.at, parts: slices.Clone(w.parts), undecodable: map[int]error{}}
 	for i := range later.parts {
 		later.parts[i].key = stint.Key([]byte(later.parts[i].key)) // its bytes are the caller's

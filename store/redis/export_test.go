@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stint/internal/transaction"
 	"stint/store/redis/connect"
 	"stint/store/redis/script"
 )
@@ -11,7 +12,8 @@ import (
 // RenewForTest makes a store that nobody uses any more as it was when it was opened, but with
 // another namespace and with its connections.
 func (s *Store) RenewForTest(namespace string) {
-	s.background.Wait()
+	s.background.Close()
+	s.background = transaction.Background{}
 	s.namespace, s.keyPrefixes = namespace, connect.KeyPrefixes(namespace, s.tags)
 	s.side = connect.NewSide(s.links[0].Target, namespace, s.keyPrefixes)
 	for i, prefix := range s.keyPrefixes {

@@ -142,13 +142,13 @@ type Store struct {
 	links         []connect.Link   // connections for decisions; on a Cluster one
 	commits       []*committer     // one for each partition
 	forms         script.Forms
-	epochs        []knownEpoch    // of each partition
-	ledgers       []script.Ledger // of each partition
-	checkedEpochs []atomic.Int64  // epoch of each partition that Look read last
-	onlyDecide    bool            // decide.lua decides everything; for tests
-	batches       sync.Pool       // of *batch
-	background    sync.WaitGroup  // refunds that go on after their call returned
-	recent        *script.Recent  // keys that may be lent
+	epochs        []knownEpoch           // of each partition
+	ledgers       []script.Ledger        // of each partition
+	checkedEpochs []atomic.Int64         // epoch of each partition that Look read last
+	onlyDecide    bool                   // decide.lua decides everything; for tests
+	batches       sync.Pool              // of *batch
+	background    transaction.Background // refunds that go on after their call returned
+	recent        *script.Recent         // keys that may be lent
 }
 
 // side is what a Store does beside deciding.
@@ -228,7 +228,7 @@ func (s *Store) Close() {
 		s.links[i].Close()
 	}
 	s.side.Close()
-	s.background.Wait()
+	s.background.Close()
 }
 
 // Ping asks the server for an answer, on a Cluster all primaries. The error says what is wrong and

@@ -41,7 +41,7 @@ func (s *Store) spread(ctx context.Context, b *batch, g *group, now stint.Instan
 }
 
 // Detach returns a copy that may be used after the call has returned.
-func (w *spread) Detach() (transaction.Participants, *sync.WaitGroup) {
+func (w *spread) Detach() (transaction.Participants, *transaction.Background) {
 	later := &spread{store: w.store, at: w.at, now: w.now, parts: make([]part, len(w.parts))}
 	for i, p := range w.parts {
 		later.parts[i] = part{Form: p.Form, name: p.name, partition: p.partition, meter: p.meter.Detach(), durable: p.durable}
