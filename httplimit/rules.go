@@ -97,7 +97,7 @@ func (a *attributes) Method() string { return a.Request.Method }
 // Path returns the path as it was sent.
 func (a *attributes) Path() string { return a.URL.EscapedPath() }
 
-// Query returns the first value of a parameter of the query.
+// Query returns the first value of a parameter of the query that is not empty, if there is one.
 func (a *attributes) Query(name string) (string, bool) { return web.QueryValue(a.URL.RawQuery, name) }
 
 // QueryValues returns all values of a parameter of the query.

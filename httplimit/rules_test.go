@@ -98,7 +98,7 @@ http:
 		{"GET", "http://other/?x=1&&q%20s=a+b&q+s=2", "", `"query"`},
 		{"GET", "http://other/?q+s=2&q+s=a+b", "", ""},
 		{"GET", "http://other/?q+s=%zz&q+s=a+b", "", `"query"`},
-		{"GET", "http://other/?q+s=a+b;c", "", ""},
+		{"GET", "http://other/?q+s=a+b;c", "", `"query"`},
 		{"GET", "http://other/?q+s", "", ""},
 		{"PUT", "http://other/", "", `"method"`},
 		{"GET", "http://other/", "X-Key", `"header"`},

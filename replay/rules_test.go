@@ -184,8 +184,8 @@ func TestLogLine(t *testing.T) {
 		{l.Query, "x", "1", true},
 		{l.Query, "y", "a b!", true},
 		{l.Query, "e", "", true},
-		{l.Query, "z", "", false},
-		{l.Query, "c", "", false},
+		{l.Query, "z", "%zz", true},
+		{l.Query, "c", "1", true},
 		{l.Query, "", "", false},
 	} {
 		if value, ok := test.of(test.name); value != test.value || ok != test.ok {

@@ -9,9 +9,9 @@ import (
 )
 
 // Attributes is the part of an HTTP request that actions read. Path is as the client sent it,
-// without the query. Query and Header return the first value of that name, and whether there is
-// one. RemoteAddress is the client's address behind trusted proxies, or the invalid address if it
-// is not known.
+// without the query. Header returns the first value of that name, and whether there is one; Query
+// too, but the first value that is not empty, if there is one. RemoteAddress is the client's address
+// behind trusted proxies, or the invalid address if it is not known.
 type Attributes = action.Attributes
 
 // Connection is optional for Attributes. Host is the name that the client asked for, with its

@@ -75,7 +75,7 @@ func (l *Request) Header(name string) (string, bool) {
 	return value, value != ""
 }
 
-// Query returns the first value of a query parameter.
+// Query returns the first value of a query parameter that is not empty, if there is one.
 func (l *Request) Query(name string) (string, bool) { return web.QueryValue(l.part(partQuery), name) }
 
 // QueryValues returns all values of a query parameter.

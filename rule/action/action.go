@@ -17,9 +17,9 @@ import (
 type Entry struct{ Key, Value string }
 
 // Attributes are the parts of an HTTP request that actions read. Method and Path return the method
-// and the path as sent, the path without the query. Query and Header return the first value of that
-// name, and whether there is one. RemoteAddress returns the client's address behind trusted proxies,
-// or the invalid address if it is unknown.
+// and the path as sent, the path without the query. Header returns the first value of that name, and
+// whether there is one; Query too, but the first value that is not empty, if there is one. RemoteAddress
+// returns the client's address behind trusted proxies, or the invalid address if it is unknown.
 type Attributes interface {
 	Method() string
 	Path() string

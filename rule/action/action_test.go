@@ -13,20 +13,21 @@ import (
 	"testing"
 
 	"stint/internal/strictyaml/parser"
+	"stint/internal/web"
 	"stint/rule/action"
 )
 
 // plain is a request that implements only Attributes.
 type plain struct {
 	header http.Header
-	query  url.Values
+	query  string
 }
 
 func (p *plain) Method() string            { return "GET" }
 func (p *plain) Path() string              { return "/" }
 func (p *plain) RemoteAddress() netip.Addr { return netip.MustParseAddr("192.0.2.1") }
 
-func (p *plain) Query(name string) (string, bool) { return p.query.Get(name), p.query.Has(name) }
+func (p *plain) Query(name string) (string, bool) { return web.QueryValue(p.query, name) }
 
 func (p *plain) Header(name string) (string, bool) {
 	values := p.header.Values(name)
@@ -127,8 +128,8 @@ func TestIdentity(t *testing.T) {
 		{`{method: {}}, {first_of: [{basic_auth_user: {}}, {first_of: [{api_key: {header_name: k}}, {path: {}}]}]}`, nil, "method=GET path=/"},
 	} {
 		for _, a := range []action.Attributes{
-			&plain{tt.header, url.Values{"key": {"k2"}}},
-			&full{plain: plain{tt.header, url.Values{"key": {"k2"}}}},
+			&plain{tt.header, "key=k2"},
+			&full{plain: plain{tt.header, "key=k2"}},
 		} {
 			if _, repeated := a.(*plain); repeated && repeats(tt.header) {
 				continue // a plain request has one value for each header
@@ -136,6 +137,24 @@ func TestIdentity(t *testing.T) {
 			if got := describe(t, tt.action, a); got != tt.want {
 				t.Errorf("%s with %v is %q, want %q", tt.action, tt.header, got, tt.want)
 			}
+		}
+	}
+}
+
+// TestQueryIdentity checks that an empty value of a query hides no other value.
+func TestQueryIdentity(t *testing.T) {
+	for raw, want := range map[string]string{
+		"key=a": "a", "key=&key=a": "a", "key&k%65y=a": "a", "key=a&key=b": "a", "x=1;key=a": "a", "key=": "", "": "",
+	} {
+		apiKey, parameter := "", ""
+		if want != "" {
+			apiKey, parameter = "api_key="+hash(want), "p="+want
+		}
+		if got := describe(t, `{api_key: {query_parameter_name: key}}`, &plain{query: raw}); got != apiKey {
+			t.Errorf("api_key with %q is %q, want %q", raw, got, apiKey)
+		}
+		if got := describe(t, `{query_parameters: {query_parameter_name: key, descriptor_key: p}}`, &plain{query: raw}); got != parameter {
+			t.Errorf("query_parameters with %q is %q, want %q", raw, got, parameter)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func laterValue(a Attributes, name string) (found string, ok bool) {
 	return found, ok
 }
 
-// query returns a function that reads a non-empty query parameter.
+// query returns a function that reads the first non-empty value of a query parameter.
 func query(name string) func(Attributes) (string, bool) {
 	return func(a Attributes) (string, bool) {
 		value, ok := a.Query(name)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 
 	"stint/internal/strictyaml"
@@ -36,13 +37,13 @@ func (r *Request) Method() string { return r.method }
 // Path returns the path without its query, as the test writes it.
 func (r *Request) Path() string { return r.path }
 
-// Query returns the first value of a query parameter.
+// Query returns the first value of a query parameter that is not empty, if there is one.
 func (r *Request) Query(name string) (string, bool) {
 	values, ok := r.query[name]
-	if !ok {
-		return "", false
+	if i := slices.IndexFunc(values, func(v string) bool { return v != "" }); i >= 0 {
+		return values[i], true
 	}
-	return values[0], true
+	return "", ok
 }
 
 // QueryValues returns all values of a query parameter.

@@ -75,7 +75,7 @@ func TestParse(t *testing.T) {
 func checkRequest(t *testing.T, r *ruletest.Request) {
 	t.Helper()
 	var a rule.Attributes = r
-	if size, known := r.BodySize(); size != 2048 || !known || !slices.Equal(r.QueryValues("user"), []string{"bob", "eve"}) {
+	if size, known := r.BodySize(); size != 2048 || !known || !slices.Equal(r.QueryValues("user"), []string{"", "bob", "eve"}) {
 		t.Errorf("body of %d, %v; users %q", size, known, r.QueryValues("user"))
 	}
 	user, _ := a.Query("user")

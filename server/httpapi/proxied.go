@@ -37,7 +37,7 @@ func (p *proxied) Method() string { return p.line.Method }
 // Path returns the path as it was sent.
 func (p *proxied) Path() string { return p.line.Path }
 
-// Query returns the first value of a parameter of the query.
+// Query returns the first value of a parameter of the query that is not empty, if there is one.
 func (p *proxied) Query(name string) (string, bool) { return web.QueryValue(p.line.Query, name) }
 
 // QueryValues returns all values of a parameter of the query.
