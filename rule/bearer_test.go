@@ -67,6 +67,7 @@ func TestBearerClaim(t *testing.T) {
 	for name, tt := range map[string]struct{ authorization, want string }{
 		"ours":          {"Bearer " + bearer(t, ours, fmt.Sprintf(claims, "ann", "api")), "user=ann"},
 		"lower case":    {"bearer  " + bearer(t, ours, fmt.Sprintf(claims, "ann", "api")), "user=ann"},
+		"after a tab":   {"bearer\t " + bearer(t, ours, fmt.Sprintf(claims, "ann", "api")) + " ", "user=ann"},
 		"another's":     {"Bearer " + bearer(t, theirs, fmt.Sprintf(claims, "ann", "api")), "remote_address=192.0.2.1"},
 		"for others":    {"Bearer " + bearer(t, ours, fmt.Sprintf(claims, "ann", "web")), "remote_address=192.0.2.1"},
 		"nobody's":      {"Bearer " + bearer(t, ours, fmt.Sprintf(claims, "", "api")), "remote_address=192.0.2.1"},

@@ -159,6 +159,50 @@ func TestQueryIdentity(t *testing.T) {
 	}
 }
 
+// TestBasicUser checks that all spellings of a header that common servers accept give the same user, and that the
+// longest header takes little memory.
+func TestBasicUser(t *testing.T) {
+	for _, tt := range []struct{ value, want string }{
+		{"Basic YW5uOnNlY3JldA==", "ann"},
+		{"Basic YW5uOnNlY3JldA", "ann"},
+		{"Basic YW5uOnNlY3JldA=", "ann"},
+		{"Basic YW5uOnNlY3JldA==== ", "ann"},
+		{"basic YW5uOnNlY3JldA==", "ann"},
+		{"BASIC\tYW5uOnNlY3JldA==\t", "ann"},
+		{"  Basic \t  YW5uOnNlY3JldA==", "ann"},
+		{"Basic\xa0YW5uOnNlY3JldA==", "ann"},
+		{"Basic YW5uOg", "ann"},
+		{"Basic YW5u Onc9", "ann"}, // Node, PHP, Python and Ruby skip what is no base64
+		{"Basic Y=W!5.u~Onc9", "ann"},
+		{"Basic YW5u-Onc9", "ann"}, // PHP, Python and Ruby skip the letters of the URL alphabet too
+		{"Basic YW----5uOnc9", "ann"},
+		{"Basic Pj4/Pz86eA==", ">>???"},
+		{"Basic Pj4_Pz86eA", ">>???"},
+		{"Basic 77+/Ong=", "\uffff"},
+		{"Basic 77-_Ong", "\uffff"},
+		{"Basic /zp4", "\xff"},
+		{"Basic YW5u", ""},
+		{"Basic OnNlY3JldA==", ""},
+		{"Basic", ""},
+		{"Basic ", ""},
+		{"BasicYW5uOnNlY3JldA==", ""},
+		{"Basics YW5uOnNlY3JldA==", ""},
+		{"Basic-x YW5uOnNlY3JldA==", ""},
+		{"Digest YW5uOnNlY3JldA==", ""},
+		{"Basic " + strings.Repeat("!", 60<<10) + "YW5uOnNlY3JldA==", "ann"},
+		{"Basic " + strings.Repeat("!", 1<<20) + "YW5uOnNlY3JldA==", ""},
+		{"Basic " + strings.Repeat("YW5u", 1<<20), ""},
+	} {
+		want := ""
+		if tt.want != "" {
+			want = "basic_auth_user=" + tt.want
+		}
+		if got := describe(t, `{basic_auth_user: {}}`, &plain{header: http.Header{"Authorization": {tt.value}}}); got != want {
+			t.Errorf("%.40q is %.40q, want %q", tt.value, got, want)
+		}
+	}
+}
+
 // repeats reports whether a header has several values.
 func repeats(h http.Header) bool {
 	for _, values := range h {

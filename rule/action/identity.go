@@ -3,10 +3,10 @@ package action
 import (
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/hex"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Connection is implemented by Attributes that know the connection. Host returns the name that the
@@ -126,30 +126,99 @@ func host(a Attributes) (string, bool) {
 
 // basicUser returns the user name of HTTP basic authentication. The password is not verified.
 func basicUser(a Attributes) (user string, ok bool) {
-	const scheme = "Basic "
-	ok = AnyValue(a, "Authorization", func(value string) bool {
-		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
-			return false
+	ok = AnyValue(a, "Authorization", func(value string) (ok bool) {
+		token, ok := credentials(value, "Basic")
+		if ok {
+			user, ok = basicName(token)
 		}
-		plain, err := base64.StdEncoding.DecodeString(strings.TrimLeft(value[len(scheme):], " "))
-		name, _, colon := strings.Cut(string(plain), ":")
-		user = name
-		return err == nil && colon && name != ""
+		return ok
 	})
 	return user, ok
 }
 
+// credentials returns what follows the scheme in the value of Authorization. Servers differ in what they
+// take as space, so anything counts that no name of a scheme has, also the spaces beyond ASCII.
+func credentials(value, scheme string) (rest string, ok bool) {
+	value = strings.TrimLeft(value, " \t")
+	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
+		return "", false
+	}
+	value = value[len(scheme):]
+	spaces := 0
+	for spaces < len(value) && (value[spaces] == ' ' || value[spaces] == '\t' || value[spaces] >= utf8.RuneSelf) {
+		spaces++
+	}
+	return strings.TrimRight(value[spaces:], " \t"), spaces > 0
+}
+
+// maxBasic is the most bytes of basic authentication that are read. Servers that skip what is not base64
+// accept no longer header.
+const maxBasic = 64 << 10
+
+// basicName returns the text before the first colon in base64. It reads what servers accept: padding or
+// none, both alphabets, and other bytes between, which many skip. Some skip - and _ too, the letters of the
+// URL alphabet; this reading counts where the other one gives no name in UTF-8.
+func basicName(token string) (name string, ok bool) {
+	if len(token) > maxBasic {
+		return "", false
+	}
+	name, ok = decodeName(token, '-', '_')
+	if ok && utf8.ValidString(name) || !strings.ContainsAny(token, "-_") {
+		return name, ok
+	}
+	if other, found := decodeName(token, '+', '/'); found {
+		return other, true
+	}
+	return name, ok
+}
+
+// decodeName returns the text before the first colon in base64, in which c62 and c63 stand for 62 and 63
+// beside + and /. It skips all other bytes.
+func decodeName(token string, c62, c63 byte) (name string, ok bool) {
+	var plain []byte
+	var bits uint32
+	held := 0
+	for i := range len(token) {
+		var value byte
+		switch c := token[i]; {
+		case 'A' <= c && c <= 'Z':
+			value = c - 'A'
+		case 'a' <= c && c <= 'z':
+			value = c - 'a' + 26
+		case '0' <= c && c <= '9':
+			value = c - '0' + 52
+		case c == '+', c == c62:
+			value = 62
+		case c == '/', c == c63:
+			value = 63
+		default:
+			continue
+		}
+		bits, held = bits<<6|uint32(value), held+6
+		if held < 8 {
+			continue
+		}
+		held -= 8
+		c := byte(bits >> held)
+		if c == ':' {
+			return string(plain), len(plain) > 0
+		}
+		plain = append(plain, c)
+	}
+	return "", false
+}
+
 // bearerClaim returns a function that reads a claim of the first bearer token that can be verified.
 func bearerClaim(v Verifier, name string) func(Attributes) (string, bool) {
-	const scheme = "Bearer "
 	return func(a Attributes) (claim string, ok bool) {
 		tries := 0
 		ok = AnyValue(a, "Authorization", func(value string) (ok bool) {
-			if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) || tries == maxTokens {
+			token, ok := credentials(value, "Bearer")
+			if !ok || tries == maxTokens {
 				return false
 			}
 			tries++
-			claim, ok = v.Claim(strings.Trim(value[len(scheme):], " "), name)
+			claim, ok = v.Claim(token, name)
 			return ok
 		})
 		return claim, ok
