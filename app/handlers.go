@@ -147,7 +147,7 @@ func (a *App) trafficHandler() http.Handler {
 	}
 	demo := a.alarms.Forwarded(a.demoHandler(), a.config.Proxies())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/demo" {
+		if r.URL.Path == demoPath {
 			demo.ServeHTTP(w, r)
 			return
 		}
@@ -155,14 +155,17 @@ func (a *App) trafficHandler() http.Handler {
 	})
 }
 
+// demoPath is the path of the demo.
+const demoPath = "/demo"
+
 // demoHandler answers GET /demo like any handler behind httplimit.
 func (a *App) demoHandler() http.Handler {
 	limited := httplimit.New(a.limiter, a.config.Demo, httplimit.Options{
 		Trusted: a.config.Proxies(), DegradedHeader: a.config.DegradedHeader, APIKeys: a.identify(),
-		OnError: func(r *http.Request, err error) { a.log.Error("no decision", "path", r.URL.Path, "error", err) },
+		OnError: func(_ *http.Request, err error) { a.log.Error("no decision", "path", demoPath, "error", err) },
 	})
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /demo", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+demoPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintln(w, "This request passed. Ask again, and look at the headers.")
 	})

@@ -75,7 +75,7 @@ func roleFor(r *http.Request) access.Role {
 // time, so that a change is in force at once.
 func (a *App) guard() *access.Guard {
 	log := a.ctx.Slogger()
-	g := &access.Guard{Refused: &logging.MisuseLog{Log: log, Event: "wrong call of the queue"}}
+	g := &access.Guard{Refused: &logging.MisuseLog{Log: log, Event: "wrong call of the queue"}, Routes: []string{operate.Path}}
 	config := a.config
 	err := config.ReadToken()
 	list, wrong := config.LoadAccess()

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,4 +75,28 @@ func TestPerMinute(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRoute checks that a route has nothing of a path that a client may choose.
+func TestRoute(t *testing.T) {
+	routes := []string{"/v1/keys", "/v1/facts", "/v1/facts/keys"}
+	for _, tt := range []struct{ pattern, path, want string }{
+		{"", "/v1/keys", "/v1/keys"},
+		{"", "/v1/keys/stint_secret", "/v1/keys/..."},
+		{"", "/v1/keys/", "/v1/keys/..."},
+		{"", "/v1/facts/keys/secret", "/v1/facts/keys/..."},
+		{"", "/v1/facts/secret", "/v1/facts/..."},
+		{"", "/v1/keyssecret", "(unknown)"},
+		{"", "/secret", "(unknown)"},
+		{"", "", "(unknown)"},
+		{"/", "/v1/keys/secret", "/v1/keys/..."},
+		{"/", "/secret", "(unknown)"},
+		{"GET /v1/load/{name...}", "/v1/load/secret", "/v1/load/{name...}"},
+		{"/v1/load", "/v1/load", "/v1/load"},
+	} {
+		r := &http.Request{Pattern: tt.pattern, URL: &url.URL{Path: tt.path, RawQuery: "key=secret"}}
+		if got := logging.Route(r, routes...); got != tt.want {
+			t.Errorf("%q, %q: %q, want %q", tt.pattern, tt.path, got, tt.want)
+		}
+	}
 }

@@ -42,6 +42,9 @@ type Guard struct {
 
 	// Refused logs the calls that were refused.
 	Refused *logging.MisuseLog
+
+	// Routes are paths for that log, see [logging.Route], beside the patterns of net/http's mux.
+	Routes []string
 }
 
 // Open reports whether there are no lists of callers.
@@ -157,6 +160,6 @@ func Allow(w http.ResponseWriter, r *http.Request, role Role, what string) bool 
 
 // Refuse answers a call that may not pass, and logs it.
 func (g *Guard) Refuse(w http.ResponseWriter, r *http.Request, f *jsonbody.Fault) {
-	g.Refused.ReportAt(r.URL.Path, web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
+	g.Refused.ReportAt(logging.Route(r, g.Routes...), web.PeerAddr(r.RemoteAddr), f.Problem, f.Hint)
 	f.Write(w)
 }

@@ -13,6 +13,7 @@ import (
 
 	"stint"
 	"stint/internal/jsonbody"
+	"stint/internal/logging"
 	"stint/internal/text"
 	"stint/internal/transaction"
 	"stint/limiter"
@@ -106,10 +107,13 @@ func NewUsage(o UsageOptions) http.Handler {
 			f.Write(to)
 		}
 		if to.slow {
-			a.options.Log.Warn("usage not sent: the client does not read it", "client", r.RemoteAddr, "path", r.URL.Path, "sent", to.sent)
+			a.options.Log.Warn("usage not sent: the client does not read it", "client", r.RemoteAddr, "path", logging.Route(r, usagePaths...), "sent", to.sent)
 		}
 	})
 }
+
+// usagePaths are the paths of NewUsage.
+var usagePaths = []string{UsagePath, UsagePlansPath, UsageExportPath, UsageGrantsPath}
 
 // plansAnswer is the answer to GET /v1/usage/plans.
 type plansAnswer struct {
@@ -117,7 +121,7 @@ type plansAnswer struct {
 }
 
 func (a *usageAPI) serve(w http.ResponseWriter, r *http.Request) *jsonbody.Fault {
-	if !slices.Contains([]string{UsagePath, UsagePlansPath, UsageExportPath, UsageGrantsPath}, r.URL.Path) {
+	if !slices.Contains(usagePaths, r.URL.Path) {
 		return jsonbody.NoSuch("nothing is at "+text.Quote(r.URL.Path), "ask for "+UsagePath+", "+UsagePlansPath+", "+UsageExportPath+" or "+UsageGrantsPath)
 	}
 	query, f := jsonbody.Query(r, maxUsageText, "subject", "rule", "from", "format")

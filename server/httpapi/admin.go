@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"stint"
@@ -181,14 +184,19 @@ func NewAdmin(l *limiter.Limiter, options AdminOptions) http.Handler {
 	if options.Pprof {
 		a.profiles(mux)
 	}
-	front := a.guardedPages(adminPages(&a.options))
+	pages := adminPages(&a.options)
+	front := a.guardedPages(pages)
 	if options.Page != nil {
 		front = a.withPage(mux, options.Page(&a.guard), front)
 	}
 	mux.HandleFunc("/", front)
+	raw := a.raw()
+	for _, paths := range []iter.Seq[string]{maps.Keys(a.methods), maps.Keys(pages), maps.Keys(raw), slices.Values(options.PagePaths), slices.Values([]string{"/v1/load", "/debug/pprof"})} {
+		a.guard.Routes = slices.AppendSeq(a.guard.Routes, paths)
+	}
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(a.crossSite))
-	return sameSite.Handler(a.onlyHosts(a.withRules(mux)))
+	return sameSite.Handler(a.onlyHosts(withRaw(raw, mux)))
 }
 
 // gauges returns the names of the gauges that the current rules use.
@@ -199,9 +207,9 @@ func (a *admin) gauges() []string {
 	return nil
 }
 
-// withRules passes the paths of rules and records directly to their handlers, because the mux would
-// normalize the names in them.
-func (a *admin) withRules(others http.Handler) http.Handler {
+// raw returns the handlers of the paths of rules and records, which get their calls directly, because the
+// mux would normalize the names in them.
+func (a *admin) raw() map[string]http.HandlerFunc {
 	look := func(h http.Handler) http.HandlerFunc { return a.guarded(access.Read, h.ServeHTTP) }
 	raw := map[string]http.HandlerFunc{}
 	if a.options.Rules != nil {
@@ -220,6 +228,11 @@ func (a *admin) withRules(others http.Handler) http.Handler {
 	for path, handler := range a.options.Reads {
 		raw[path] = look(handler)
 	}
+	return raw
+}
+
+// withRaw passes the paths of raw, and those below, to its handlers.
+func withRaw(raw map[string]http.HandlerFunc, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for path, handler := range raw {
 			if r.URL.Path == path || strings.HasPrefix(r.URL.Path, path+"/") {

@@ -7,6 +7,7 @@ import (
 	"runtime/pprof"
 
 	"stint/internal/jsonbody"
+	"stint/internal/logging"
 	"stint/internal/text"
 	"stint/internal/web"
 	"stint/server/access"
@@ -29,7 +30,7 @@ func (a *admin) onlyHosts(handler http.Handler) http.Handler {
 			Problem: "the host " + text.Quote(r.Host) + " is not answered without an admin token",
 			Hint:    "call localhost or a loopback address, name the host in --admin-host, or set an admin token",
 		}
-		a.refused.ReportAt(r.URL.Path, web.PeerAddr(r.RemoteAddr), "a host that is not answered without an admin token", f.Hint)
+		a.refused.ReportAt(logging.Route(r, a.guard.Routes...), web.PeerAddr(r.RemoteAddr), "a host that is not answered without an admin token", f.Hint)
 		f.Write(w)
 	})
 }

@@ -2,11 +2,15 @@ package httpapi
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+
+	"stint/load"
+	"stint/server/access"
 )
 
 // Without a token only local hosts and the configured ones are answered; with a token, every host.
@@ -113,6 +117,38 @@ func TestRefusalsAreLoggedQuietly(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "level=WARN msg=\"admin call refused\" path=/v1/limits peer=192.0.2.1") {
 			t.Errorf("%d lines:\n%s", n, &log)
+		}
+	}
+}
+
+// TestRefusalsHideSecrets checks that the log of refused calls has only the routes of their paths.
+func TestRefusalsHideSecrets(t *testing.T) {
+	const routes = "/v1/keys/... /v1/load/... /v1/rules/... /v1/facts /v1/limits (unknown)"
+	l, _ := newLimiter(t)
+	none := http.NotFoundHandler()
+	readers, err := access.Parse("callers", fmt.Appendf(nil, "ann read sha256:%x\n", sha256.Sum256([]byte("reader"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]AdminOptions{
+		"token": {Token: "secret"}, "host": {}, "role": {Access: func() *access.List { return readers }},
+	} {
+		o.Gauges, o.Rules, o.Records, o.RecordPaths, o.Reads = new(load.Gauges), none, none, []string{"/v1/keys"}, map[string]http.Handler{"/v1/facts": none}
+		var got []string
+		for _, path := range []string{"/v1/keys/SECRET?x=SECRET", "/v1/load/SECRET", "/v1/rules/SECRET", "/v1/facts?key=SECRET", "/v1/limits?SECRET", "/SECRET"} {
+			var log bytes.Buffer
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			call(t, NewAdmin(l, o), "PUT", path, "", "Host: stranger.example", "Authorization: Bearer reader")
+			call(t, NewAdmin(l, o), "GET", path, "", "Host: stranger.example", "Authorization: Bearer SECRET")
+			if strings.Contains(log.String(), "SECRET") {
+				t.Errorf("%s, %s: a secret is logged:\n%s", name, path, &log)
+			}
+			_, line, _ := strings.Cut(log.String(), " path=")
+			route, _, _ := strings.Cut(line, " peer=")
+			got = append(got, route)
+		}
+		if name == "host" && strings.Join(got, " ") != routes {
+			t.Errorf("%s, want %s", got, routes)
 		}
 	}
 }

@@ -413,6 +413,23 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// TestFaultsHideNames checks that the log of faults has the routes of paths, and no names in them.
+func TestFaultsHideNames(t *testing.T) {
+	api, f, log := open(t)
+	testkit.Must(t, f.Close())
+	for _, c := range []struct{ method, path, body, route string }{
+		{"GET", "/v1/subjects/user=person", "", "/v1/subjects/..."},
+		{"PUT", "/v1/subjects/user=person?x=person", `{"plan":"pro"}`, "/v1/subjects/..."},
+		{"POST", "/v1/keys", `{"subject":"user=person"}`, "/v1/keys"},
+	} {
+		log.Reset()
+		call(api, c.method, c.path, c.body)
+		if strings.Contains(log.String(), "person") || !strings.Contains(log.String(), " path="+c.route+" ") {
+			t.Errorf("%s %s is logged with more than its route:\n%s", c.method, c.path, log)
+		}
+	}
+}
+
 // A service without records says so, and a file that fails is no fault of the caller.
 func TestOff(t *testing.T) {
 	expect(t, "off", call(http.HandlerFunc(Off), "GET", "/v1/bans", ""), 404, `{"error":{"code":"not_found","message":"this service has no records; start it with --records FILE","context":{}}}`)

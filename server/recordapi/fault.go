@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stint/internal/jsonbody"
+	"stint/internal/logging"
 	"stint/records"
 	"stint/records/transfer"
 )
@@ -110,7 +111,7 @@ func (a *api) failed(w http.ResponseWriter, r *http.Request, err error, conditio
 // refuse answers a request with a fault.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, f *jsonbody.Fault) {
 	if f.Status >= http.StatusInternalServerError {
-		a.log.Error("records request failed", "method", r.Method, "path", r.URL.Path, "error", f.Problem, "hint", f.Hint)
+		a.log.Error("records request failed", "method", r.Method, "path", logging.Route(r, Paths...), "error", f.Problem, "hint", f.Hint)
 	}
 	f.Write(w)
 }

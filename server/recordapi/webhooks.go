@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stint/internal/jsonbody"
+	"stint/internal/logging"
 	"stint/internal/text"
 	"stint/notify"
 	"stint/server/access"
@@ -280,6 +281,6 @@ func (h *hooks) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if wrong, ok := errors.AsType[*notify.Error](err); ok {
 		f.Hint = wrong.Hint
 	}
-	h.log.Error("request about webhooks failed", "path", r.URL.Path, "error", err)
+	h.log.Error("request about webhooks failed", "path", logging.Route(r, WebhooksPath), "error", err)
 	f.Write(w)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"stint/internal/jsonbody"
+	"stint/internal/logging"
 	"stint/internal/text"
 	"stint/rule/catalog"
 	"stint/rule/catalog/book"
@@ -249,7 +250,7 @@ func captured(must book.Precondition) (before *any, _ book.Precondition) {
 func (a *api) failed(w http.ResponseWriter, r *http.Request, err error) {
 	f := a.faultOf(err)
 	if f.Status >= http.StatusInternalServerError {
-		a.log.Error("rules not changed", "method", r.Method, "path", r.URL.Path, "error", f.Problem, "hint", f.Hint)
+		a.log.Error("rules not changed", "method", r.Method, "path", logging.Route(r, Path), "error", f.Problem, "hint", f.Hint)
 	}
 	f.Write(w)
 }

@@ -269,6 +269,11 @@ func TestNotSaved(t *testing.T) {
 	if w.Code != 507 || !strings.Contains(w.Body.String(), `"code":"not_saved"`) || !strings.Contains(log.String(), "level=ERROR") {
 		t.Errorf("status %d: %s\n%s", w.Code, w.Body, log)
 	}
+	log.Reset()
+	call(api, "PUT", "/v1/rules/person?x=person", seven)
+	if strings.Contains(log.String(), "person") || !strings.Contains(log.String(), "path=/v1/rules/... ") {
+		t.Errorf("the log has more of the path than its route:\n%s", log)
+	}
 }
 
 // Each change that was made is announced, with the rule before and after; a refused one is not.
