@@ -61,41 +61,42 @@ var (
 	sixToFour = netip.MustParsePrefix("2002::/16")
 )
 
-// kindOf returns what keeps a request away from an address; "" if it is public.
+// kindOf returns what keeps a request away from an address; "" if it is public. An address that leads to
+// another one is public only if both are.
 func kindOf(addr netip.Addr) string {
 	addr = addr.Unmap().WithZone("")
-	if inner, leads := embedded(addr); leads {
-		return kindOf(inner)
+	for _, inner := range embedded(addr) {
+		if kind := kindOf(inner); kind != "" {
+			return kind
+		}
 	}
 	for _, s := range special {
 		if s.network.Contains(addr) {
 			return s.kind
 		}
 	}
-	if !addr.IsValid() || addr.Is6() && !global.Contains(addr) {
+	if !addr.IsValid() || addr.Is6() && !global.Contains(addr) && !nat64.Contains(addr) {
 		return "reserved"
 	}
 	return ""
 }
 
-// embedded returns the address of IPv4 to which one of IPv6 leads: by NAT64, 6to4 or ISATAP.
-func embedded(addr netip.Addr) (netip.Addr, bool) {
+// embedded returns the addresses of IPv4 to which one of IPv6 leads: by NAT64, 6to4 or ISATAP. ISATAP stands
+// in the second half of an address, in any network: a 6to4 address may lead to another one by it.
+func embedded(addr netip.Addr) (inner []netip.Addr) {
 	if !addr.Is6() {
-		return addr, false
+		return nil
 	}
 	bytes := addr.As16()
-	at := 0
-	switch isatap := binary.BigEndian.Uint32(bytes[8:]); {
-	case nat64.Contains(addr):
-		at = 12
-	case sixToFour.Contains(addr):
-		at = 2
-	case isatap == 0x00005efe || isatap == 0x02005efe:
-		at = 12
-	default:
-		return addr, false
+	at := func(i int) { inner = append(inner, netip.AddrFrom4([4]byte(bytes[i:i+4]))) }
+	isatap := binary.BigEndian.Uint32(bytes[8:])
+	if nat64.Contains(addr) || isatap == 0x00005efe || isatap == 0x02005efe {
+		at(12)
 	}
-	return netip.AddrFrom4([4]byte(bytes[at : at+4])), true
+	if sixToFour.Contains(addr) {
+		at(2)
+	}
+	return inner
 }
 
 // checkAddress returns an [*AddressError] if no request may go to an address.

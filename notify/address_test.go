@@ -18,6 +18,14 @@ func TestKindOf(t *testing.T) {
 		"64:ff9b::10.0.0.1": "private", "64:ff9b::169.254.169.254": "metadata", "64:ff9b:1::8.8.8.8": "reserved",
 		"2002:a00:1::1": "private", "2002:a9fe:a9fe::1": "metadata", "2001::1": "reserved", "2001:db8::1": "reserved", "3fff::1": "reserved", "fec0::1": "reserved",
 		"2606:4700::5efe:10.0.0.1": "private", "2606:4700::200:5efe:127.0.0.1": "loopback",
+		"::127.0.0.1": "reserved", "::8.8.8.8": "reserved", "64:ff9b:1::10.0.0.1": "reserved", "64:ff9b:0:1::8.8.8.8": "reserved",
+		"2001:0:808:808::1": "reserved", "2001:0:a00:1::1": "reserved",
+
+		// The address of IPv4 in an address says nothing about the network around it.
+		"fd12::5efe:8.8.8.8": "private", "fd12::200:5efe:8.8.8.8": "private", "fe80::5efe:8.8.8.8": "link-local",
+		"fd12::5efe:10.0.0.1": "private", "ff02::5efe:8.8.8.8": "multicast", "fec0::200:5efe:8.8.8.8": "reserved", "::5efe:8.8.8.8": "reserved",
+		"2001:0:808:808:0:5efe:808:808": "reserved", "2001:db8::5efe:8.8.8.8": "reserved", "64:ff9b:1::5efe:8.8.8.8": "reserved",
+		"2002:808:808::5efe:8.8.8.8": "", "2002:808:808::5efe:10.0.0.1": "private", "2002:a00:1::200:5efe:8.8.8.8": "private",
 	} {
 		if got := kindOf(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s is %q, want %q", text, got, want)
