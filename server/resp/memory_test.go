@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,9 @@ func TestIdleMemory(t *testing.T) {
 		"a long argument": wire("ECHO", strings.Repeat("x", MaxCommand-100)),
 		"many arguments":  fmt.Sprintf("*%d\r\n$4\r\nPING\r\n", maxArgs) + strings.Repeat("$0\r\n\r\n", maxArgs-1),
 		"a long key":      wire("CL.THROTTLE", strings.Repeat("x", 200<<10), "5", "1", "1"),
+		"a long name":     wire("CLIENT", "SETNAME", strings.Repeat("x", MaxCommand-100)),
+		"a greeting":      wire("HELLO", "3", "SETNAME", strings.Repeat("x", MaxCommand-100)),
+		"many names":      fmt.Sprintf("*%d\r\n$7\r\nCOMMAND\r\n$4\r\nINFO\r\n", maxArgs) + strings.Repeat("$4\r\nPING\r\n", maxArgs-2),
 		"descriptors":     fmt.Sprintf("*%d\r\n", 3+3*1000) + wire("STINT.MCHECK", "api", "1000")[4:] + strings.Repeat("$1\r\n1\r\n$1\r\na\r\n$1\r\nb\r\n", 1000),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,6 +52,25 @@ func TestIdleMemory(t *testing.T) {
 			}
 			t.Errorf("each keeps %d KiB", kept>>10)
 		})
+	}
+}
+
+// TestNamesAreBounded checks that the name of a connection is short, and that an answer has few names.
+func TestNamesAreBounded(t *testing.T) {
+	address, _, _ := start(t, Options{})
+	c := dial(t, address)
+	for n, want := range map[int]string{maxName: "+OK", maxName + 1: "-ERR Client names cannot be longer than 256 bytes."} {
+		if got := c.sendArgs("CLIENT", "SETNAME", strings.Repeat("x", n)); got != want {
+			t.Errorf("a name of %d bytes: %.100q, want %q", n, got, want)
+		}
+	}
+	for _, sub := range []string{"INFO", "DOCS"} {
+		for n, refused := range map[int]bool{maxNames: false, maxNames + 1: true} {
+			got := c.sendArgs(append([]string{"COMMAND", sub}, slices.Repeat([]string{"ping"}, n)...)...)
+			if strings.HasPrefix(got, "-ERR") != refused {
+				t.Errorf("COMMAND %s with %d names: %.100q", sub, n, got)
+			}
+		}
 	}
 }
 

@@ -29,6 +29,12 @@ const (
 	maxArgsUnknown  = 10
 	maxBytesUnknown = 16 << 10
 
+	// maxName is the most bytes of a connection's name, which it keeps while it is idle.
+	maxName = 256
+
+	// maxNames is the most names of one COMMAND INFO or DOCS. The answer has ten times the bytes of a name.
+	maxNames = 256
+
 	// firstBuffer is the size of a new buffer. One above keptBuffer is dropped when it is empty.
 	firstBuffer = 16 << 10
 	keptBuffer  = 128 << 10

@@ -156,6 +156,10 @@ func (c *conn) hello(args [][]byte) {
 
 // setName names the connection, or answers why it cannot.
 func (c *conn) setName(name []byte) bool {
+	if len(name) > maxName {
+		c.out.fail(fmt.Sprintf("ERR Client names cannot be longer than %d bytes.", maxName))
+		return false
+	}
 	for _, b := range name {
 		if b < '!' || b > '~' {
 			c.out.fail("ERR Client names cannot contain spaces, newlines or special characters.")
@@ -217,6 +221,10 @@ func (c *conn) command(args [][]byte) {
 		sub = strings.ToUpper(cut(args[1]))
 	}
 	if len(args) > 2 && (sub == "INFO" || sub == "DOCS") {
+		if len(args)-2 > maxNames {
+			c.out.fail(fmt.Sprintf("ERR COMMAND %s has more than %d names", sub, maxNames))
+			return
+		}
 		names = names[:0]
 		for _, a := range args[2:] {
 			names = append(names, strings.ToLower(cut(a)))
