@@ -62,7 +62,7 @@ type Queue interface {
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Save stores the result of a claimed delivery. It does nothing if the lease has ended and another node has
-	// claimed the delivery, unless it was delivered.
+	// claimed the delivery, unless it was delivered. After an error the delivery stays claimed until the lease ends.
 	Save(ctx context.Context, d *Delivery, then Then) error
 
 	// List returns deliveries, newest first, and the state of receivers.

@@ -77,7 +77,8 @@ type endpoint struct {
 	delivered, failed, givenUp atomic.Uint64
 	status                     atomic.Pointer[ReceiverStatus] // at the last claim
 	failing                    atomic.Bool                    // the last try failed
-	logged, lost               logging.PerMinute              // lines about failed tries, and about events that were given up
+	unsaved                    unsaved
+	logged, lost, full         logging.PerMinute // lines about failed tries, events that were given up, and results that were not stored
 }
 
 // New returns an engine. It reads the secrets and opens the files of lines. The error is an [*Error].
@@ -176,6 +177,12 @@ func (r *endpoint) wakeUp() {
 func (e *Engine) serve(ctx context.Context, r *endpoint) {
 	var logged logging.PerMinute
 	for ctx.Err() == nil {
+		e.saveAgain(ctx, r)
+		wait, disabled := r.unsaved.state(time.Now())
+		if wait > 0 {
+			r.sleep(ctx, wait)
+			continue
+		}
 		claimed, err := e.options.Queue.Claim(ctx, Claim{r.Name, atOnce, e.options.Lease})
 		switch {
 		case ctx.Err() != nil:
@@ -188,9 +195,13 @@ func (e *Engine) serve(ctx context.Context, r *endpoint) {
 		default:
 			r.status.Store(&claimed.Status)
 		}
+		disabled = disabled || !claimed.Status.Disabled.IsZero()
 		var tries sync.WaitGroup
 		for i := range claimed.Deliveries {
-			tries.Go(func() { e.try(ctx, r, &claimed.Deliveries[i], !claimed.Status.Disabled.IsZero()) })
+			d := &claimed.Deliveries[i]
+			if !r.unsaved.known(d, time.Now()) {
+				tries.Go(func() { e.try(ctx, r, d, disabled) })
+			}
 		}
 		tries.Wait()
 		if len(claimed.Deliveries) == 0 {
@@ -227,10 +238,36 @@ func (e *Engine) try(ctx context.Context, r *endpoint, d *Delivery, disabled boo
 			then = e.conclude(r, d, answer)
 		}
 	}
+	tried := result{*d, then, time.Now()}
+	if !e.save(ctx, r, &tried) {
+		r.unsaved.add(tried)
+	}
+}
+
+// save stores the result of a try, and returns whether it is stored.
+func (e *Engine) save(ctx context.Context, r *endpoint, tried *result) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	if err := e.options.Queue.Save(ctx, d, then); err != nil {
-		e.log.Error("result of a delivery not stored: it is tried again", "receiver", r.Name, "event", d.Event.ID, "error", err)
+	id := tried.delivery.Event.ID
+	err := e.options.Queue.Save(ctx, &tried.delivery, tried.left(time.Now()))
+	if err == nil {
+		r.unsaved.forget(id)
+		return true
+	}
+	if r.full.Allow() {
+		e.log.Error("result of a delivery not stored: it is kept in memory, and stored later; if the service ends before, the event is sent again",
+			"receiver", r.Name, "event", id, "error", err)
+	}
+	return false
+}
+
+// saveAgain stores the results that could not be stored, until one still cannot.
+func (e *Engine) saveAgain(ctx context.Context, r *endpoint) {
+	list := r.unsaved.list()
+	for i := range list {
+		if ctx.Err() != nil || !e.save(ctx, r, &list[i]) {
+			return
+		}
 	}
 }
 
@@ -307,6 +344,9 @@ func (e *Engine) Retry(ctx context.Context, receiver, id string) (int, error) {
 		return 0, ErrUnknown
 	}
 	n, err := e.options.Queue.Retry(ctx, receiver, id)
+	if err == nil {
+		r.unsaved.forget(id)
+	}
 	r.wakeUp()
 	return n, err
 }

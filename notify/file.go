@@ -356,7 +356,7 @@ func (f *File) Save(_ context.Context, d *Delivery, then Then) error {
 		}
 		return c.putState(d.Receiver, s)
 	})
-	if holds {
+	if holds && err == nil { // else it stays claimed until the lease ends
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.claimed, string(key))
