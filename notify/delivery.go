@@ -58,7 +58,8 @@ type Queue interface {
 	Add(ctx context.Context, list []Delivery) error
 
 	// Claim returns deliveries of a receiver that are due, oldest first, and keeps others from claiming them
-	// until the lease ends. It returns none while the receiver is paused.
+	// until the lease ends. It returns none while the receiver is paused. It deletes what ended long ago, and the
+	// oldest of what ended if more than Keep are kept.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Save stores the result of a claimed delivery. It does nothing if the lease has ended and another node has
@@ -78,6 +79,7 @@ type Claim struct {
 	Receiver string
 	Max      int
 	Lease    time.Duration // from now on
+	Keep     int           // the most failed deliveries, and the most delivered ones, that are kept
 }
 
 // Claimed is the answer to a claim.
@@ -87,6 +89,9 @@ type Claimed struct {
 
 	// Wait is how long until the next one is due; negative if none waits.
 	Wait time.Duration
+
+	// Dropped is how many failed ones were deleted because there were too many, since the last claim.
+	Dropped int
 }
 
 // Then is what follows from the result of a try.

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,9 @@ const (
 	// defaultLease is the default of Options.Lease: longer than a try takes.
 	defaultLease = 30 * time.Second
 
+	// defaultKeep is the default of Options.Keep.
+	defaultKeep = 100_000
+
 	// grace is how long tries in flight may take when the service ends.
 	grace = 3 * time.Second
 
@@ -55,6 +59,10 @@ type Options struct {
 	// tries it when the lease ends. It must be longer than a try; 0: 30 s.
 	Lease time.Duration
 
+	// Keep is how many deliveries of a receiver may wait; events beyond it are dropped. So many failed ones are kept
+	// too, and delivered ones. More need more room on the disk or in Redis, about 1 KB each; 0: 100,000.
+	Keep int
+
 	// Resolver looks up names of receivers; nil for that of the machine.
 	Resolver *net.Resolver
 }
@@ -74,11 +82,14 @@ type endpoint struct {
 	sender sender
 	wake   chan struct{} // a delivery may be due
 
-	delivered, failed, givenUp atomic.Uint64
-	status                     atomic.Pointer[ReceiverStatus] // at the last claim
-	failing                    atomic.Bool                    // the last try failed
-	unsaved                    unsaved
-	logged, lost, full         logging.PerMinute // lines about failed tries, events that were given up, and results that were not stored
+	delivered, failed, givenUp, dropped atomic.Uint64
+	status                              atomic.Pointer[ReceiverStatus] // at the last claim
+	added                               atomic.Int64                   // deliveries stored since then
+	failing                             atomic.Bool                    // the last try failed
+	unsaved                             unsaved
+
+	// Lines about failed tries, events that were given up, results that were not stored, and events that were dropped.
+	logged, lost, full, crowded logging.PerMinute
 }
 
 // New returns an engine. It reads the secrets and opens the files of lines. The error is an [*Error].
@@ -90,9 +101,8 @@ func New(o Options) (*Engine, error) {
 	if o.Out == nil {
 		o.Out = os.Stdout
 	}
-	if o.Lease == 0 {
-		e.options.Lease = defaultLease
-	}
+	e.options.Lease = cmp.Or(o.Lease, defaultLease)
+	e.options.Keep = cmp.Or(o.Keep, defaultKeep)
 	for i := range o.Receivers {
 		r := &endpoint{Receiver: o.Receivers[i], wake: make(chan struct{}, 1)}
 		var err error
@@ -141,23 +151,56 @@ func (e *Engine) collectPage(ctx context.Context) (int, error) {
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}
-	var list []Delivery
 	ids := make([]string, len(events))
 	for i := range events {
 		ids[i] = events[i].ID
-		for _, r := range e.receivers {
-			if r.Wants(&events[i]) {
-				list = append(list, Delivery{Receiver: r.Name, Event: events[i], State: Waiting})
-			}
-		}
+	}
+	var list []Delivery
+	var told []func() // what is counted when the page is stored
+	for _, r := range e.receivers {
+		mine, dropped := e.wanted(r, events)
+		list = append(list, mine...)
+		told = append(told, func() {
+			r.added.Add(int64(len(mine)))
+			e.drop(r, dropped, "events dropped: too many wait for this receiver")
+		})
 	}
 	if len(list) > 0 {
 		if err := e.options.Queue.Add(ctx, list); err != nil {
 			return 0, err
 		}
 	}
+	for _, tell := range told {
+		tell()
+	}
 	e.wakeAll()
 	return len(events), e.options.Outbox.Done(ctx, ids)
+}
+
+// wanted returns deliveries of the events that a receiver wants, as many as may wait, and how many are too many.
+func (e *Engine) wanted(r *endpoint, events []Event) (list []Delivery, dropped int) {
+	room := e.options.Keep - r.status.Load().Waiting - int(r.added.Load())
+	for i := range events {
+		switch {
+		case !r.Wants(&events[i]):
+		case len(list) >= room:
+			dropped++
+		default:
+			list = append(list, Delivery{Receiver: r.Name, Event: events[i], State: Waiting})
+		}
+	}
+	return list, dropped
+}
+
+// drop counts events that were dropped, and logs what happened.
+func (e *Engine) drop(r *endpoint, n int, what string) {
+	if n == 0 {
+		return
+	}
+	total := r.dropped.Add(uint64(n))
+	if r.crowded.Allow() {
+		e.log.Error(what, "receiver", r.Name, "dropped", total, "most", e.options.Keep, "hint", "let the receiver work again, or take it out of the config file")
+	}
 }
 
 func (e *Engine) wakeAll() {
@@ -183,7 +226,8 @@ func (e *Engine) serve(ctx context.Context, r *endpoint) {
 			r.sleep(ctx, wait)
 			continue
 		}
-		claimed, err := e.options.Queue.Claim(ctx, Claim{r.Name, atOnce, e.options.Lease})
+		added := r.added.Load()
+		claimed, err := e.options.Queue.Claim(ctx, Claim{r.Name, atOnce, e.options.Lease, e.options.Keep})
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -194,6 +238,8 @@ func (e *Engine) serve(ctx context.Context, r *endpoint) {
 			claimed.Wait = claimEvery
 		default:
 			r.status.Store(&claimed.Status)
+			r.added.Add(-added)
+			e.drop(r, claimed.Dropped, "events that were given up long ago are dropped: too many are kept")
 		}
 		disabled = disabled || !claimed.Status.Disabled.IsZero()
 		var tries sync.WaitGroup
@@ -377,6 +423,7 @@ func (e *Engine) find(name string) *endpoint {
 // Stats are the numbers of a receiver: those of this process, and the deliveries that wait on all nodes.
 type Stats struct {
 	Delivered, Failed, GivenUp uint64 // tries that succeeded, tries that did not, deliveries that were given up
+	Dropped                    uint64 // events that were dropped, as there were too many
 	Waiting                    int
 	Disabled                   bool
 }
@@ -386,7 +433,7 @@ func (e *Engine) Stats() map[string]Stats {
 	all := map[string]Stats{}
 	for _, r := range e.receivers {
 		s := r.status.Load()
-		all[r.Name] = Stats{r.delivered.Load(), r.failed.Load(), r.givenUp.Load(), s.Waiting, !s.Disabled.IsZero()}
+		all[r.Name] = Stats{r.delivered.Load(), r.failed.Load(), r.givenUp.Load(), r.dropped.Load(), s.Waiting, !s.Disabled.IsZero()}
 	}
 	return all
 }

@@ -167,11 +167,17 @@ type fixture struct {
 // run starts an engine. It ends at the end of the test, or when end is called.
 func run(t testing.TB, path string, receivers ...Receiver) *fixture {
 	t.Helper()
+	return runKeeping(t, path, 0, receivers...)
+}
+
+// runKeeping is run with the most deliveries of a receiver that are kept.
+func runKeeping(t testing.TB, path string, keep int, receivers ...Receiver) *fixture {
+	t.Helper()
 	file, err := OpenFile(path)
 	testkit.Must(t, err)
 	f := &fixture{file: file, outbox: new(outbox), log: new(bytes.Buffer)}
 	f.Engine, err = New(Options{
-		Receivers: receivers, Queue: file, Outbox: f.outbox,
+		Receivers: receivers, Queue: file, Outbox: f.outbox, Keep: keep,
 		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	testkit.Must(t, err)
@@ -559,5 +565,98 @@ func TestTooLarge(t *testing.T) {
 	})
 	if n := len(shop.got(t)); n != 0 {
 		t.Errorf("%d webhooks were sent", n)
+	}
+}
+
+// Of a receiver that is down only so many events wait; what comes then is dropped for it and counted. One that works
+// gets all, and of those that it has and of those that were given up the oldest are forgotten.
+func TestCrowd(t *testing.T) {
+	const keep, pages, each = 50, 30, 10
+	gone, at, path := newShop(t, status(http.StatusInternalServerError))
+	lines := Receiver{Name: "lines", File: filepath.Join(t.TempDir(), "events.jsonl")}
+	synctest.Test(t, func(t *testing.T) {
+		f := runKeeping(t, path, keep, at, lines)
+		for page := range pages {
+			for n := range each {
+				f.outbox.add(event(page*each + n))
+			}
+			time.Sleep(10 * time.Second)
+		}
+		s := f.Stats()
+		if s["shop"].Waiting != keep || s["shop"].Dropped != pages*each-keep {
+			t.Errorf("of the receiver that is down: %+v", s["shop"])
+		}
+		if s["lines"].Delivered != pages*each || s["lines"].Dropped != 0 {
+			t.Errorf("of the one that works: %+v", s["lines"])
+		}
+		time.Sleep(2 * sweepEvery)
+		if list, err := f.List(t.Context(), Query{State: Delivered, Limit: 1}); err != nil || list.Receivers["lines"].Delivered != keep {
+			t.Errorf("kept are %+v, %v", list.Receivers, err)
+		}
+		gone.answers(status(http.StatusGone))
+		time.Sleep(3 * time.Hour)
+		f.outbox.add(event(9998), event(9999))
+		time.Sleep(2 * sweepEvery)
+		if s := f.Stats()["shop"]; s.Waiting != 0 || s.Dropped != pages*each-keep+2 || len(f.list(t, Failed)) != keep {
+			t.Errorf("of the one that is gone: %+v", s)
+		}
+		f.end()
+		if log := f.log.String(); !strings.Contains(log, "events dropped") || !strings.Contains(log, "given up long ago") || strings.Contains(log, "receiver=lines") {
+			t.Errorf("the log is\n%s", log)
+		}
+	})
+}
+
+// What ended long ago is deleted as fast as it came, also if there is much of it.
+func TestSweepAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "webhooks")
+		file, err := OpenFile(path)
+		testkit.Must(t, err)
+		testkit.Must(t, file.update(func(c *change) error {
+			for n := range 10 * batch {
+				if err := c.put(nil, &Delivery{Receiver: "lines", Event: event(n), State: Delivered, Result: Result{Tried: time.Now()}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		testkit.Must(t, file.Close())
+		time.Sleep(KeepDelivered)
+		f := run(t, path, Receiver{Name: "lines", File: filepath.Join(t.TempDir(), "events.jsonl")})
+		time.Sleep(sweepEvery)
+		if n := len(f.list(t, Delivered)); n != 0 {
+			t.Errorf("%d are left", n)
+		}
+	})
+}
+
+// What was retried by hand or deleted by the sweep of another receiver, after a sweep read it, is not deleted.
+func TestSweepRace(t *testing.T) {
+	f, err := OpenFile(filepath.Join(t.TempDir(), "webhooks"))
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, f.Close()) }()
+	testkit.Must(t, f.update(func(c *change) error {
+		for n := range 3 {
+			if err := c.put(nil, &Delivery{Receiver: "shop", Event: event(n), State: Failed, Result: Result{Tried: time.Now()}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	drop, _, err := f.ended(time.Now(), 1)
+	if err != nil || len(drop) != 2 {
+		t.Fatalf("%+v, %v", drop, err)
+	}
+	n, err := f.Retry(t.Context(), "shop", drop[0].Event.ID)
+	if n != 1 || err != nil {
+		t.Fatalf("%d are retried, %v", n, err)
+	}
+	for range 2 {
+		testkit.Must(t, f.update(func(c *change) error { return c.remove(drop) }))
+	}
+	claimed, err := f.Claim(t.Context(), Claim{Receiver: "shop", Max: 4, Lease: time.Hour, Keep: 3})
+	if err != nil || len(claimed.Deliveries) != 1 || claimed.Deliveries[0].Event != drop[0].Event || claimed.Status.Waiting != 1 || claimed.Status.Failed != 1 {
+		t.Errorf("claimed %+v, %v", claimed, err)
 	}
 }

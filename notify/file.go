@@ -41,6 +41,7 @@ type File struct {
 	leases  int                  // number of leases so far
 	swept   map[string]time.Time // by receiver
 	counts  map[string]int       // number of keys in order, by their beginning
+	dropped map[string]int       // by receiver, since its last claim; see Claimed
 }
 
 var _ Queue = (*File)(nil)
@@ -62,7 +63,7 @@ func OpenFile(path string) (*File, error) {
 	if err != nil {
 		return nil, fileError(path, err)
 	}
-	f := &File{path: path, db: db, claimed: map[string]lease{}, swept: map[string]time.Time{}, counts: map[string]int{}}
+	f := &File{path: path, db: db, claimed: map[string]lease{}, swept: map[string]time.Time{}, counts: map[string]int{}, dropped: map[string]int{}}
 	err = f.view(func(tx *bolt.Tx) error {
 		return tx.Bucket(orderBucket).ForEach(func(key, _ []byte) error {
 			f.counts[beginning(key)]++
@@ -243,10 +244,11 @@ func (f *File) statusOf(tx *bolt.Tx, receiver string) (ReceiverStatus, error) {
 // Claim implements Queue.
 func (f *File) Claim(_ context.Context, c Claim) (claimed Claimed, err error) {
 	now := time.Now()
-	if err := f.sweep(c.Receiver, now); err != nil {
+	if err := f.sweep(c.Receiver, now, c.Keep); err != nil {
 		return claimed, err
 	}
 	claimed.Wait = -1
+	claimed.Dropped = f.takeDropped(c.Receiver)
 	err = f.view(func(tx *bolt.Tx) (err error) {
 		claimed.Status, err = f.statusOf(tx, c.Receiver)
 		if pause := claimed.Status.Paused.Sub(now); err != nil || pause > 0 {
@@ -471,53 +473,96 @@ func (c *change) retry(receiver string, list []Delivery) error {
 	return c.putState(receiver, receiverState{})
 }
 
-// sweep deletes deliveries that ended long ago, at most once in sweepEvery for each claiming receiver.
-func (f *File) sweep(receiver string, now time.Time) error {
+// takeDropped returns how many failed deliveries of a receiver were dropped since the last call.
+func (f *File) takeDropped(receiver string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.dropped[receiver]
+	delete(f.dropped, receiver)
+	return n
+}
+
+// sweep deletes deliveries that ended long ago, and the oldest ones where more than keep ended, at most once in sweepEvery
+// for each claiming receiver, or until none is left: a claim hands out much fewer than a sweep deletes.
+func (f *File) sweep(receiver string, now time.Time, keep int) error {
 	f.mu.Lock()
 	due := now.Sub(f.swept[receiver]) >= sweepEvery
-	if due {
-		f.swept[receiver] = now
-	}
 	f.mu.Unlock()
 	if !due {
 		return nil
 	}
-	type old struct {
-		state State
-		age   time.Duration
+	drop, crowded, err := f.ended(now, keep)
+	if err == nil && len(drop) > 0 {
+		err = f.update(func(c *change) error { return c.remove(drop) })
 	}
-	var drop []Delivery
-	err := f.view(func(tx *bolt.Tx) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil || len(drop) < batch {
+		f.swept[receiver] = now
+	}
+	for name, n := range crowded {
+		if err == nil {
+			f.dropped[name] += n
+		}
+	}
+	return err
+}
+
+// ended returns deliveries to delete, at most one batch, and how many of them are failed ones that are deleted only because
+// there are more than keep, by receiver.
+func (f *File) ended(now time.Time, keep int) (drop []Delivery, crowded map[string]int, err error) {
+	crowded = map[string]int{}
+	err = f.view(func(tx *bolt.Tx) error {
 		for _, name := range f.names() {
-			for _, o := range []old{{Delivered, KeepDelivered}, {Failed, KeepFailed}} {
-				for key, at := range from(tx, beginOf(o.state, name)) {
-					if now.Sub(at) < o.age || len(drop) == batch {
+			for state, age := range map[State]time.Duration{Delivered: KeepDelivered, Failed: KeepFailed} {
+				excess := f.count(state, name) - keep
+				for key, at := range from(tx, beginOf(state, name)) {
+					old := now.Sub(at) >= age
+					if !old && excess <= 0 || len(drop) == batch {
 						break
 					}
+					excess--
 					d, err := get(tx, key)
 					if err != nil {
 						return err
 					}
-					if d != nil {
-						drop = append(drop, *d)
+					if d == nil {
+						continue
+					}
+					drop = append(drop, *d)
+					if !old && state == Failed {
+						crowded[name]++
 					}
 				}
 			}
 		}
 		return nil
 	})
-	if err != nil || len(drop) == 0 {
-		return err
-	}
-	return f.update(func(c *change) error {
-		for i := range drop {
-			if err := c.unplace(&drop[i]); err != nil {
-				return err
-			}
-			if err := c.tx.Bucket(deliveriesBucket).Delete(keyOf(drop[i].Receiver, drop[i].Event.ID)); err != nil {
-				return err
-			}
+	return drop, crowded, err
+}
+
+// count returns the number of deliveries of a receiver in a state.
+func (f *File) count(s State, receiver string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[beginOf(s, receiver)]
+}
+
+// remove deletes deliveries, except those that another sweep deleted, or that somebody retried, since they were read.
+func (c *change) remove(list []Delivery) error {
+	for i := range list {
+		d := &list[i]
+		key := keyOf(d.Receiver, d.Event.ID)
+		now, err := get(c.tx, key)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		if now == nil || now.State != d.State || !now.Tried.Equal(d.Tried) {
+			continue
+		}
+		if err := errors.Join(c.unplace(d), c.tx.Bucket(deliveriesBucket).Delete(key)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -46,7 +46,7 @@ func openHooks(t *testing.T, status int) (http.Handler, *notify.File, *strings.B
 			ID: "evt_1", Type: "usage.threshold", Rule: "api/user", Subject: "user=42", Plan: "free", Threshold: 80, Used: 80, Of: 100, At: at, PeriodStart: at, PeriodEnd: at,
 		}}}))
 	}
-	claimed, err := file.Claim(t.Context(), notify.Claim{Receiver: "shop", Max: 1, Lease: time.Minute})
+	claimed, err := file.Claim(t.Context(), notify.Claim{Receiver: "shop", Max: 1, Lease: time.Minute, Keep: 100})
 	testkit.Must(t, err)
 	d := claimed.Deliveries[0]
 	d.State, d.Result = notify.Failed, notify.Result{Tries: 10, Tried: at, Status: 500, Problem: "the receiver answered 500 Internal Server Error"}

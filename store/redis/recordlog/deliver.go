@@ -90,14 +90,14 @@ func (d *Deliveries) Add(ctx context.Context, list []notify.Delivery) error {
 }
 
 // statusParts is the number of elements before the deliveries in the answer of deliver_claim.lua.
-const statusParts = 7
+const statusParts = 8
 
 // Claim implements notify.Queue.
 func (d *Deliveries) Claim(ctx context.Context, c notify.Claim) (claimed notify.Claimed, err error) {
 	mark := rand()
 	answer, err := do(ctx, &d.link, "claim deliveries", callTimeout, func(ctx context.Context, client rueidis.Client) ([]rueidis.RedisMessage, error) {
 		return deliverClaim.Exec(ctx, client, d.keys(c.Receiver), []string{
-			c.Receiver, mark, millis(c.Lease), strconv.Itoa(c.Max), millis(notify.KeepFailed), millis(notify.KeepDelivered),
+			c.Receiver, mark, millis(c.Lease), strconv.Itoa(c.Max), millis(notify.KeepFailed), millis(notify.KeepDelivered), strconv.Itoa(c.Keep),
 		}).ToArray()
 	})
 	if err != nil {
@@ -118,6 +118,7 @@ func (d *Deliveries) Claim(ctx context.Context, c notify.Claim) (claimed notify.
 	if n[6] < 0 {
 		claimed.Wait = -1
 	}
+	claimed.Dropped = int(n[7])
 	for i := statusParts; i < len(answer); i += 3 {
 		one := notify.Delivery{Receiver: c.Receiver, State: notify.Waiting, Due: due, Lease: mark}
 		id, err := answer[i].ToString()

@@ -47,7 +47,7 @@ func (t *queueTest) add(list ...notify.Delivery) { testkit.Must(t, t.q.Add(t.Con
 
 func (t *queueTest) claim(receiver string, most int) notify.Claimed {
 	t.Helper()
-	claimed, err := t.q.Claim(t.Context(), notify.Claim{Receiver: receiver, Max: most, Lease: time.Hour})
+	claimed, err := t.q.Claim(t.Context(), notify.Claim{Receiver: receiver, Max: most, Lease: time.Hour, Keep: 100})
 	testkit.Must(t, err)
 	return claimed
 }
@@ -184,7 +184,7 @@ func TestLease(t *testing.T) {
 			}
 			for n, late := range []notify.State{notify.Failed, notify.Delivered} {
 				a.add(delivery("shop", n))
-				held, err := a.q.Claim(t.Context(), notify.Claim{Receiver: "shop", Max: 1, Lease: 50 * time.Millisecond})
+				held, err := a.q.Claim(t.Context(), notify.Claim{Receiver: "shop", Max: 1, Lease: 50 * time.Millisecond, Keep: 100})
 				if err != nil || len(held.Deliveries) != 1 {
 					t.Fatalf("claimed %+v, %v", held, err)
 				}
@@ -196,6 +196,41 @@ func TestLease(t *testing.T) {
 				a.save(held.Deliveries[0], late, notify.Then{})
 				b.save(taken.Deliveries[0], notify.Waiting, notify.Then{After: time.Hour})
 				b.counts("shop", 1, 0, n)
+			}
+		})
+	}
+}
+
+// Where too many deliveries ended, the oldest are deleted, and the failed ones of these counted.
+func TestKeep(t *testing.T) {
+	server := testkit.StartRedis(t)
+	for name, q := range map[string]notify.Queue{"file": openFile(t), "redis": openDeliveries(t, server.URL())} {
+		t.Run(name, func(t *testing.T) {
+			q := &queueTest{t, q}
+			const each, keep = 5, 3
+			for n := range 2 * each {
+				q.add(delivery("shop", n))
+			}
+			claimed, err := q.q.Claim(t.Context(), notify.Claim{Receiver: "shop", Max: 2 * each, Lease: time.Hour, Keep: keep})
+			if err != nil || len(claimed.Deliveries) != 2*each {
+				t.Fatalf("%+v, %v", claimed, err)
+			}
+			for n, d := range claimed.Deliveries {
+				q.save(d, []notify.State{notify.Failed, notify.Delivered}[n%2], notify.Then{})
+			}
+			// A file sweeps at the first claim of each receiver.
+			dropped := 0
+			for _, receiver := range []string{"other", "shop"} {
+				claimed, err := q.q.Claim(t.Context(), notify.Claim{Receiver: receiver, Max: 1, Lease: time.Hour, Keep: keep})
+				testkit.Must(t, err)
+				dropped += claimed.Dropped
+			}
+			if dropped != each-keep {
+				t.Errorf("%d are dropped", dropped)
+			}
+			q.counts("shop", 0, keep, keep)
+			if got := q.list(notify.Failed, "shop").Deliveries; len(got) != keep || got[keep-1].Event.ID != claimed.Deliveries[2*(each-keep)].Event.ID {
+				t.Errorf("kept are %+v", got)
 			}
 		})
 	}
@@ -227,7 +262,7 @@ func TestDeliveriesFail(t *testing.T) {
 	d := openDeliveries(t, server.URL())
 	testkit.Must(t, d.Add(t.Context(), []notify.Delivery{delivery("shop", 1)}))
 	server.Do("HSET", "shop:{webhooks}:events", "shop/evt_0001", "nonsense")
-	if _, err := d.Claim(t.Context(), notify.Claim{Receiver: "shop", Max: 1, Lease: time.Hour}); err == nil || !strings.Contains(err.Error(), "is not of stint") {
+	if _, err := d.Claim(t.Context(), notify.Claim{Receiver: "shop", Max: 1, Lease: time.Hour, Keep: 100}); err == nil || !strings.Contains(err.Error(), "is not of stint") {
 		t.Errorf("the error is %v", err)
 	}
 }

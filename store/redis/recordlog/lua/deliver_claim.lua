@@ -1,17 +1,26 @@
--- Claims deliveries of a receiver that are due, oldest first, and deletes some that ended long ago.
+-- Claims deliveries of a receiver that are due, oldest first, and deletes some that ended long ago, and some of the
+-- oldest where too many ended.
 -- KEYS: events, results, leases, receivers, and waiting, failed, delivered of the receiver
 -- ARGV: name of the receiver; mark of the claim; length of the lease; the most deliveries; how long failed ones
---       and delivered ones are kept. Times are milliseconds.
+--       and delivered ones are kept; the most of each that are kept. Times are milliseconds.
 --
 -- Returns the time; until when the receiver is paused and since when it is disabled, 0 if it is not; how many
--- deliveries wait, failed and were delivered; how long until the next one is due, -1 if none waits; then for each
--- claimed one the ID, the event, the result of the last try ('' before the first one).
+-- deliveries wait, failed and were delivered; how long until the next one is due, -1 if none waits; how many failed
+-- ones were deleted because there were too many; then for each claimed one the ID, the event, the result of the last try ('' before the first one).
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local name, waiting = ARGV[1], KEYS[5]
+local name, waiting, dropped = ARGV[1], KEYS[5], 0
 for place, keep in pairs({ [KEYS[6]] = tonumber(ARGV[5]), [KEYS[7]] = tonumber(ARGV[6]) }) do
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', place, '-inf', now - keep, 'LIMIT', 0, 100)) do
+  local ended = redis.call('ZRANGEBYSCORE', place, '-inf', now - keep, 'LIMIT', 0, 100)
+  local excess = redis.call('ZCARD', place) - tonumber(ARGV[7])
+  if #ended == 0 and excess > 0 then
+    ended = redis.call('ZRANGE', place, 0, math.min(excess, 100) - 1)
+    if place == KEYS[6] then
+      dropped = #ended
+    end
+  end
+  for _, id in ipairs(ended) do
     redis.call('HDEL', KEYS[1], name .. '/' .. id)
     redis.call('HDEL', KEYS[2], name .. '/' .. id)
     redis.call('ZREM', place, id)
@@ -43,6 +52,7 @@ end
 local answer = {
   string.format('%d', now), string.format('%d', paused), disabled,
   redis.call('ZCARD', waiting), redis.call('ZCARD', KEYS[6]), redis.call('ZCARD', KEYS[7]), math.max(wait, -1),
+  dropped,
 }
 for _, part in ipairs(claimed) do
   answer[#answer + 1] = part
