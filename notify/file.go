@@ -36,6 +36,10 @@ type File struct {
 	path string
 	db   *bolt.DB
 
+	// claiming is held while a claim reads the file, and while a lease ends. Otherwise a claim that began to read before a
+	// result was stored would find the delivery waiting, and its lease ended.
+	claiming sync.Mutex
+
 	mu      sync.Mutex
 	claimed map[string]lease     // by the key of the delivery; a crash ends all of them
 	leases  int                  // number of leases so far
@@ -249,6 +253,8 @@ func (f *File) Claim(_ context.Context, c Claim) (claimed Claimed, err error) {
 	}
 	claimed.Wait = -1
 	claimed.Dropped = f.takeDropped(c.Receiver)
+	f.claiming.Lock()
+	defer f.claiming.Unlock()
 	err = f.view(func(tx *bolt.Tx) (err error) {
 		claimed.Status, err = f.statusOf(tx, c.Receiver)
 		if pause := claimed.Status.Paused.Sub(now); err != nil || pause > 0 {
@@ -301,6 +307,17 @@ func (f *File) claim(key []byte, now time.Time, length time.Duration) (l lease, 
 	l = lease{strconv.Itoa(f.leases), now.Add(length)}
 	f.claimed[string(key)] = l
 	return l, true
+}
+
+// release ends a lease, unless another claim has the delivery now.
+func (f *File) release(key []byte, mark string) {
+	f.claiming.Lock()
+	defer f.claiming.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.claimed[string(key)].mark == mark {
+		delete(f.claimed, string(key))
+	}
 }
 
 // holds reports whether the claim of a delivery is the last one.
@@ -359,9 +376,7 @@ func (f *File) Save(_ context.Context, d *Delivery, then Then) error {
 		return c.putState(d.Receiver, s)
 	})
 	if holds && err == nil { // else it stays claimed until the lease ends
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.claimed, string(key))
+		f.release(key, d.Lease)
 	}
 	return err
 }
