@@ -159,7 +159,7 @@ func (st *Stores) openJournalLocked() (*system.Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot begin a journal: %w", err)
 	}
-	st.durable.record(j)
+	appendLoss(j, st.durable.loss.Load())
 	if st.memory.JournalFrom() == 0 {
 		st.memory.SetJournalFrom(cmp.Or(st.replayed.First, j.Number()))
 	}
@@ -171,36 +171,54 @@ func (st *Stores) openJournalLocked() (*system.Journal, error) {
 // recordLoss begins a record of the journal with the loss, as JSON; all others are those of the store in memory.
 const recordLoss = 'L'
 
-// record gives a file of the journal the loss. It reports whether there is one.
-func (d *durable) record(j *system.Journal) bool {
-	loss := d.loss.Load()
+// writeLoss appends a loss to the journal, unless nothing was lost, and waits until it is on disk.
+func writeLoss(ctx context.Context, j *system.Journal, loss *transaction.Loss) error {
+	if loss.At == 0 {
+		return nil
+	}
+	appendLoss(j, loss)
+	ctx, cancel := context.WithTimeout(ctx, journalTimeout)
+	defer cancel()
+	return j.Sync(ctx)
+}
+
+// appendLoss appends a loss to the journal, unless nothing was lost.
+func appendLoss(j *system.Journal, loss *transaction.Loss) {
 	if loss.At > 0 {
 		text, _ := json.Marshal(loss) // numbers and names
 		j.Append(append([]byte{recordLoss}, text...))
 	}
-	return loss.At > 0
 }
 
-// accept accepts the loss for a rule, "" for all, when that is on disk.
+// accept accepts the loss for a rule, "" for all. It is in force and shown when it is on disk; after an error it is not, also
+// not after a restart. The state file has to say first which file of the journal is written: without it the next start finds
+// that something is missing, and takes that for a new loss.
 func (d *durable) accept(ctx context.Context, rule string) error {
-	if d.loss.Load().At == 0 {
+	st := d.stores
+	st.saving.Lock()
+	defer st.saving.Unlock()
+	before := d.loss.Load()
+	if before.At == 0 {
 		return nil
 	}
-	j, err := d.stores.openJournal()
+	j, err := st.openJournalLocked()
 	if err != nil {
 		return err
 	}
-	d.stores.saving.Lock()
-	defer d.stores.saving.Unlock()
-	loss := *d.loss.Load()
-	before := d.loss.Swap(&loss)
-	loss.Accept(rule)
-	d.record(j)
-	if err := j.Sync(ctx); err != nil {
-		d.loss.Store(before)
-		return fmt.Errorf("cannot write the journal: %w", err)
+	if st.unmarked.Load() {
+		if err := st.saveAll(); err != nil {
+			return fmt.Errorf("cannot save the state file: %w", err)
+		}
 	}
-	d.stores.noteLosses(d.stores.config.State, []transaction.Loss{loss})
+	after := *before
+	after.Accept(rule)
+	if err := writeLoss(ctx, j, &after); err != nil {
+		err = fmt.Errorf("cannot write the journal: %w", err)
+		_ = writeLoss(context.WithoutCancel(ctx), j, before) // else the disk may have the other one
+		return err
+	}
+	d.loss.Store(&after)
+	st.noteLosses(st.config.State, []transaction.Loss{after})
 	return nil
 }
 
@@ -210,6 +228,7 @@ func (st *Stores) replay() (loss transaction.Loss, err error) {
 	began := time.Now()
 	st.replayed, err = system.ReplayJournal(st.state, system.JournalReader{From: st.memory.JournalFrom(), Head: st.memory.ReplayHead, Record: func(record []byte) error {
 		if len(record) > 0 && record[0] == recordLoss {
+			loss = transaction.Loss{} // nothing of a record before
 			return json.Unmarshal(record[1:], &loss)
 		}
 		return st.memory.Replay(record)
@@ -251,10 +270,14 @@ func (st *Stores) missing() string {
 }
 
 // CheckDurable returns an error if rules are durable and a server that was looked at does not save takes. It logs the
-// losses that the journal has. Call it after Warn.
+// losses that the journal has, when they are on disk: a loss that was noticed at this start must be one after a crash too.
+// Call it after Warn.
 func (st *Stores) CheckDurable(table *rule.Table) error {
 	durable := table.Durable()
 	if st.durable != nil {
+		if st.durable.loss.Load().At > 0 && st.mustMark() {
+			st.save(slog.LevelDebug) // if it fails the loss is in force and shown, and a further save comes in a second
+		}
 		st.noteLosses(st.config.State, lossesOf(st.durable.loss.Load()))
 	}
 	for _, s := range st.servers {
@@ -291,12 +314,8 @@ func (st *Stores) saveAll() error {
 		}
 		st.unmarked.Store(true)
 	}
-	if st.durable.record(j) {
-		ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
-		defer cancel()
-		if err := j.Sync(ctx); err != nil {
-			return err
-		}
+	if err := writeLoss(context.Background(), j, st.durable.loss.Load()); err != nil {
+		return err
 	}
 	st.memory.SetJournalFrom(j.Number())
 	if err := st.memory.SaveFile(st.state); err != nil {
