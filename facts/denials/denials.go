@@ -231,7 +231,7 @@ func (d *Log) Flush() {
 		}
 		return
 	}
-	err := d.append()
+	err := errors.Join(d.follow(), d.append())
 	switch {
 	case err != nil:
 	case d.size >= d.options.Bytes/pieces || d.size > 0 && now.Sub(d.opened) >= day:
@@ -249,6 +249,29 @@ func (d *Log) Flush() {
 		d.log.Info("denials are written again", "file", d.options.File)
 	}
 	d.failed = err != nil
+}
+
+// follow opens the file anew if its name is that of another file or of none, because somebody moved or removed it. On an
+// error the old file goes on. Of a file that somebody shortened it notes the size.
+func (d *Log) follow() error {
+	info, err := d.file.Stat()
+	if err != nil {
+		return err
+	}
+	if named, err := os.Stat(d.options.File); err == nil && os.SameFile(info, named) {
+		d.size = info.Size()
+		return nil
+	}
+	return d.reopen()
+}
+
+// reopen opens the file of the name, and closes the one before. On an error the old file goes on.
+func (d *Log) reopen() error {
+	old := d.file
+	if err := d.open(); err != nil {
+		return err
+	}
+	return old.Close()
 }
 
 // append writes the new lines to the file. Of a line for which there is no room it leaves nothing, so that the next one
@@ -276,12 +299,7 @@ func (d *Log) rotate() error {
 	if err := os.Rename(d.options.File, name); err != nil {
 		return err
 	}
-	old := d.file
-	if err := d.open(); err != nil {
-		d.file = old
-		return err
-	}
-	err := old.Close()
+	err := d.reopen()
 	d.prune()
 	return err
 }

@@ -2,6 +2,7 @@ package denials
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -148,6 +149,48 @@ func TestDaily(t *testing.T) {
 	body, err := os.ReadFile(file)
 	if len(old) != 1 || err != nil || bytes.Count(body, []byte("\n")) != 1 {
 		t.Errorf("%v, %q, %v", old, body, err)
+	}
+}
+
+// After somebody moved or removed the file, also with a new one in its place, lines go to the file of the name, and it is
+// rotated as before.
+func TestMoved(t *testing.T) {
+	for name, move := range map[string]func(file string) error{
+		"moved":   func(file string) error { return os.Rename(file, file+"-1") },
+		"removed": os.Remove,
+		"created": func(file string) error {
+			return errors.Join(os.Rename(file, file+"-1"), os.WriteFile(file, nil, 0o600))
+		},
+		"truncated": func(file string) error { return os.Truncate(file, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "denials")
+			w := open(t, noon, Options{File: file, Bytes: 80 << 10, PerSecond: 1000})
+			for hash := range uint64(30) { // most of an eighth of the bytes
+				w.deny(hash, 1)
+			}
+			if err := move(file); err != nil {
+				t.Fatal(err)
+			}
+			w.deny(100, 1)
+			if body, err := os.ReadFile(file); err != nil || !bytes.Contains(body, []byte(`"request_id":"100"`)) {
+				t.Fatalf("the file has %q, %v", body, err)
+			}
+			for hash := range uint64(20) {
+				w.deny(200+hash, 1)
+			}
+			if old, _ := filepath.Glob(file + ".*"); len(old) != 0 {
+				t.Errorf("a short file is rotated: %v", old)
+			}
+			for hash := range uint64(30) {
+				w.deny(300+hash, 1)
+			}
+			old, _ := filepath.Glob(file + ".*")
+			info, err := os.Stat(file)
+			if len(old) != 1 || err != nil || info.Size() > 10<<10 {
+				t.Errorf("it is not rotated: %v, %v", old, err)
+			}
+		})
 	}
 }
 
