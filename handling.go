@@ -152,8 +152,7 @@ func (t *Take) Loan() *Loan { return t.handling().Loan }
 
 // OnFailure returns the failure policy of the take, and the limit for Local.
 func (t *Take) OnFailure() (Failure, *Limit) {
-	how := t.handling()
-	return how.OnFailure, how.Local
+	return t.handling().OnFailure, t.handling().Local
 }
 
 // Charged returns how many units the take was charged, by the decision that allowed it.

@@ -167,8 +167,11 @@ func (l *Limit) lend(st *State, now Instant, a *Loan, cost uint64, d *Decision) 
 		if d.Allowed {
 			a.Grant = l.grant(st, now, a, room)
 		}
-		l.lendOut(st, now, &o, a)
+		o.seq, o.grant, o.at, o.lent = a.Seq, a.Grant, now, o.lent+int64(a.Grant)
 		if a.Grant > 0 {
+			l.add(st, now, int64(a.Grant))
+		}
+		if st.lending.put(o); a.Grant > 0 {
 			after := l.Test(st, now, 0)
 			d.Remaining, d.ResetAfter = after.Remaining, after.ResetAfter
 		}
@@ -215,16 +218,6 @@ func (l *Limit) grant(st *State, now Instant, a *Loan, room int64) uint32 {
 	return 0
 }
 
-// lendOut writes down what a node has been lent.
-func (l *Limit) lendOut(st *State, now Instant, o *loan, a *Loan) {
-	o.seq, o.grant, o.at = a.Seq, a.Grant, now
-	o.lent += int64(a.Grant)
-	if a.Grant > 0 {
-		l.add(st, now, int64(a.Grant))
-	}
-	st.lending.put(*o)
-}
-
 // lease returns how long from now a loan may be spent, by clocks that run as much too slow
 // as the margin allows: no longer than its window.
 func (l *Limit) lease(st *State, o *loan, now Instant) time.Duration {
@@ -243,16 +236,13 @@ func (l *Limit) pause(st *State, now Instant, room int64, short bool) time.Durat
 	if room <= 0 {
 		retry = l.Test(st, now, 1).RetryAfter
 	}
-	switch {
-	case short:
-		return max(retry, span(l.pauses()))
-	case l.smooth:
+	if short {
+		retry = max(retry, span(l.pauses()))
+	}
+	if l.smooth || room <= 0 && st.lending.lent() == 0 {
 		return retry
 	}
 	_, end := l.windowOf(st, int64(now))
-	if room <= 0 && st.lending.lent() == 0 {
-		return retry
-	}
 	return min(LeasePause, span((end-int64(now))/16)) // some may come home
 }
 

@@ -12,11 +12,11 @@ var mutants = []mutant{
 	},
 	{
 		name: "a granted unit is taken from the store", file: "lend.go",
-		old: "\tif a.Grant > 0 {\n\t\tl.add(st, now, int64(a.Grant))\n\t}\n\tst.lending.put(*o)", new: "\tst.lending.put(*o)",
+		old: "\t\t\tl.add(st, now, int64(a.Grant))\n", new: "",
 	},
 	{
 		name: "a granted unit counts as lent", file: "lend.go",
-		old: "\to.lent += int64(a.Grant)\n", new: "",
+		old: "a.Seq, a.Grant, now, o.lent+int64(a.Grant)", new: "a.Seq, a.Grant, now, o.lent",
 	},
 	{
 		name: "at most a quarter of the burst is lent", file: "lend.go",

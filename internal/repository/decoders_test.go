@@ -53,7 +53,6 @@ var decoders = map[string]string{
 	"internal/web/query.go":              measured,
 	"rule/token/token.go":                measured,
 	"rule/action/device_cookie.go":       "takes cookies of one length only",
-	"rule/action/identity.go":            "decodes one header into fewer bytes than it has",
 	"rule/token/jwks.go":                 "a key set, of an address that the rules name, is at most 1 MiB",
 	"rule/token/fetch.go":                "a key set, of an address that the rules name, is at most 1 MiB",
 	"fleet/gossip/members/key.go":        "a file of the operator",

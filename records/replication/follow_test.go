@@ -191,8 +191,7 @@ func TestFollowSurvivesPages(t *testing.T) {
 				if got := inForce[bucket+"\x00a"]; got != "2" || bad != "" && bad != "lost" || c.Status(time.Now()).Err != nil {
 					t.Errorf("a is %q, panics to come: %q, %v\n%s", got, bad, c.Status(time.Now()).Err, out)
 				}
-				err = c.Update(ctx, func(tx *Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte("d"), []byte("4")) }, func() {})
-				if err != nil {
+				if err := c.Update(ctx, func(tx *Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte("d"), []byte("4")) }, func() {}); err != nil {
 					t.Errorf("a change: %v", err)
 				}
 				if text := out.String(); !strings.Contains(text, "page 7 is not there") {
