@@ -29,7 +29,7 @@ type memoryLog struct {
 }
 
 // add appends an entry that sets a key.
-func (l *memoryLog) add(bucket, key, value string) {
+func (l *memoryLog) add(key, value string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := Write{Key: WriteKey([]byte(bucket), []byte(key)), Value: []byte(value)}
@@ -102,70 +102,82 @@ func (l *memoryLog) Beat(context.Context, Node) ([]Node, time.Time, error) {
 	return nil, time.Now(), nil
 }
 
+// pages are the records of a node whose file has a page that cannot be read.
+type pages struct {
+	bad     string // where the page is met next; "": nowhere
+	inForce map[string]string
+}
+
+const bucket = "shared"
+
+// read panics once where the page is met.
+func (p *pages) read(at string) {
+	if p.bad == at {
+		p.bad = ""
+		panic("page 7 is not there")
+	}
+}
+
+func (p *pages) Init(tx *bolt.Tx) error {
+	p.read("init")
+	_, err := tx.CreateBucketIfNotExists([]byte(bucket))
+	return err
+}
+
+func (p *pages) Applied(_ *bolt.Tx, writes []Write, _ bool) (func(), error) {
+	p.read("apply")
+	return func() {
+		p.read("publish")
+		for _, w := range writes {
+			p.inForce[string(w.Key)] = string(w.Value)
+		}
+	}, nil
+}
+
+func (p *pages) Replaced(tx *bolt.Tx) (func(), error) {
+	p.read("replace")
+	all := map[string]string{}
+	err := tx.Bucket([]byte(bucket)).ForEach(func(key, value []byte) error {
+		all[string(WriteKey([]byte(bucket), key))] = string(value)
+		return nil
+	})
+	return func() {
+		p.read("publish replaced")
+		p.inForce = all
+	}, err
+}
+
+// Describe panics each time if what only this node has cannot be read.
+func (p *pages) Describe(*Write) string {
+	if p.bad == "lost" {
+		panic("page 7 is not there")
+	}
+	return ""
+}
+
+// guard returns a panic as an error.
+func guard(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("damaged: %v", p)
+		}
+	}()
+	return do()
+}
+
 // A page of the file that cannot be read at one moment makes a panic. The copying goes on after it, without a
 // change that is missing, and changes can be made here.
 func TestFollowSurvivesPages(t *testing.T) {
-	const bucket = "shared"
 	for _, place := range []string{"apply", "publish", "replace", "publish replaced", "init", "lost"} {
 		t.Run(place, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "copy.db")
 			db, err := bolt.Open(path, 0o600, nil)
 			testkit.Must(t, err)
-			prepared := func(tx *bolt.Tx) error {
-				_, err := tx.CreateBucketIfNotExists([]byte(bucket))
-				return err
-			}
-			testkit.Must(t, db.Update(prepared))
-			var bad string // the place of the page that cannot be read now
-			inForce := map[string]string{}
-			read := func(at string) {
-				if bad == at {
-					bad = ""
-					panic("page 7 is not there")
-				}
-			}
-			log, out := &memoryLog{state: map[string]string{}}, new(text.OutputBuffer)
+			p, log, out := &pages{inForce: map[string]string{}}, &memoryLog{state: map[string]string{}}, new(text.OutputBuffer)
+			testkit.Must(t, db.Update(p.Init))
 			o := Options{
-				Path: path, Buckets: [][]byte{[]byte("about"), []byte(bucket)}, Log: log, Logger: slog.New(slog.NewTextHandler(out, nil)),
-				Revision: func(*bolt.Tx) uint64 { return 0 }, Describe: func(*Write) string {
-					if bad == "lost" { // for ever
-						panic("page 7 is not there")
-					}
-					return ""
-				},
-				Guard: func(do func() error) (err error) {
-					defer func() {
-						if p := recover(); p != nil {
-							err = fmt.Errorf("damaged: %v", p)
-						}
-					}()
-					return do()
-				},
-				Init: func(tx *bolt.Tx) error {
-					read("init")
-					return prepared(tx)
-				},
-				Applied: func(_ *bolt.Tx, writes []Write, _ bool) (func(), error) {
-					read("apply")
-					return func() {
-						read("publish")
-						for _, w := range writes {
-							inForce[string(w.Key)] = string(w.Value)
-						}
-					}, nil
-				},
-				Replaced: func(tx *bolt.Tx) (func(), error) {
-					read("replace")
-					all := map[string]string{}
-					err := tx.Bucket([]byte(bucket)).ForEach(func(key, value []byte) error {
-						all[string(WriteKey([]byte(bucket), key))] = string(value)
-						return nil
-					})
-					return func() {
-						read("publish replaced")
-						inForce = all
-					}, err
-				},
+				Path: path, Buckets: [][]byte{[]byte("about"), []byte(bucket)}, Log: log, Logger: slog.New(slog.NewTextHandler(out, nil)), Guard: guard,
+				Revision: func(*bolt.Tx) uint64 { return 0 }, Init: p.Init, Applied: p.Applied, Replaced: p.Replaced, Describe: p.Describe,
 			}
 			synctest.Test(t, func(t *testing.T) {
 				c, err := New(db, o)
@@ -173,29 +185,27 @@ func TestFollowSurvivesPages(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var following sync.WaitGroup
 				following.Go(func() { c.Follow(ctx) })
-				log.add(bucket, "a", "1")
+				log.add("a", "1")
 				time.Sleep(time.Minute) // in the bubble's time
 				synctest.Wait()
-				switch bad = place; place {
+				switch p.bad = place; place {
 				case "lost":
 					log.lose()
-					log.add(bucket, "b", "2")
+					log.add("b", "2")
 				case "replace", "publish replaced", "init":
-					log.add(bucket, "b", "2")
-					log.add(bucket, "c", "3")
+					log.add("b", "2")
+					log.add("c", "3")
 					log.trim() // the copy reads the whole state
 				}
-				log.add(bucket, "a", "2")
+				log.add("a", "2")
 				time.Sleep(time.Minute) // in the bubble's time
 				synctest.Wait()
-				if got := inForce[bucket+"\x00a"]; got != "2" || bad != "" && bad != "lost" || c.Status(time.Now()).Err != nil {
-					t.Errorf("a is %q, panics to come: %q, %v\n%s", got, bad, c.Status(time.Now()).Err, out)
+				if got, err := p.inForce[bucket+"\x00a"], c.Status(time.Now()).Err; got != "2" || p.bad != "" && p.bad != "lost" || err != nil {
+					t.Errorf("a is %q, panics to come: %q, %v\n%s", got, p.bad, err, out)
 				}
-				if err := c.Update(ctx, func(tx *Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte("d"), []byte("4")) }, func() {}); err != nil {
-					t.Errorf("a change: %v", err)
-				}
-				if text := out.String(); !strings.Contains(text, "page 7 is not there") {
-					t.Errorf("no word of it in the log:\n%s", text)
+				err = c.Update(ctx, func(tx *Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte("d"), []byte("4")) }, func() {})
+				if err != nil || !strings.Contains(out.String(), "page 7 is not there") {
+					t.Errorf("a change: %v; the log:\n%s", err, out)
 				}
 				cancel()
 				following.Wait()
