@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -96,7 +95,7 @@ func (h *handler) enqueue(w http.ResponseWriter, r *http.Request, s *scratch, i 
 		e.RetryAfter = a.RetryAfter
 	}
 	if s.same != nil {
-		e.Descriptors = append(slices.Clone(s.same.Descriptors()), e.Descriptors...)
+		e.Descriptors = append(s.same.descriptors(), e.Descriptors...)
 	}
 	answer := &accepting{ResponseWriter: w, accepted: func() {
 		h.limiter.Deny(r.Context(), v, i, limiter.ReasonQueued, 0)

@@ -46,8 +46,8 @@ type scratch struct {
 	attributes attributes
 	handler    *handler // whose memory it is now
 	denied     bool     // the denial has begun
-	outer      *scratch // of the middleware of the phase Early around this one; nil: there is none
-	same       *scratch // of that with the same domain; nil: there is none
+	outer      *lent    // of the middleware of the phase Early around this one; nil: there is none
+	same       *lent    // of that with the same domain; nil: there is none
 	earlier    *Earlier // of the request; nil: its context has it
 	caller     caller
 	place      *line.Place // in a line; nil: it does not wait

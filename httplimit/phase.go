@@ -4,9 +4,12 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 
 	"stint/internal/web"
 	"stint/limiter"
+	"stint/limiter/request"
 	"stint/rule"
 )
 
@@ -50,36 +53,91 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Next) error {
 // Earlier has the decisions of the phase Early about one request, for the middleware behind. The zero
 // Earlier has none. It is used by one goroutine at a time.
 type Earlier struct {
-	innermost *scratch      // of the innermost middleware of the phase Early; nil: there is none
+	innermost *lent         // of the innermost middleware of the phase Early; nil: there is none
 	passed    *[]web.Policy // limits that the request has passed in the other phase, for Options.Several; nil: none
 }
 
-// earlierKey is the context key of the scratch that an Earlier has otherwise.
+// earlierKey is the context key of what an Earlier has otherwise.
 type earlierKey struct{}
+
+// lent is what a middleware of the phase Early lends to those behind it. It ends when that middleware returns:
+// a handler may go on after that, such as one behind http.TimeoutHandler, and the scratch is then that of
+// another request. What the request took stays taken.
+type lent struct {
+	request.Earlier
+	handler *handler // which lends it
+	outer   *lent    // of the middleware of the phase Early around that; nil: there is none
+
+	mu      sync.Mutex // held while the scratch is used
+	scratch *scratch   // nil: it has ended
+}
+
+// end ends l. It waits while somebody uses the scratch.
+func (l *lent) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.scratch = nil
+}
+
+// use calls f with the scratch, unless l has ended.
+func (l *lent) use(f func(*scratch)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.scratch != nil {
+		f(l.scratch)
+	}
+}
+
+// undo gives back what the request took.
+func (l *lent) undo(r *http.Request) {
+	l.use(func(s *scratch) { l.handler.undo(r, &s.Verdict) })
+}
+
+// policies appends the limits that the request passed.
+func (l *lent) policies(to []web.Policy) []web.Policy {
+	l.use(func(s *scratch) { to = append(to, s.policies...) })
+	return to
+}
+
+// descriptors returns a copy of the descriptors of the request.
+func (l *lent) descriptors() (all []limiter.Descriptor) {
+	l.use(func(s *scratch) {
+		all = slices.Clone(s.Descriptors())
+		for i := range all {
+			all[i].Entries = slices.Clone(all[i].Entries)
+			for n := range all[i].Entries {
+				e := &all[i].Entries[n]
+				e.Key, e.Value = strings.Clone(e.Key), strings.Clone(e.Value) // they may lie in the scratch
+			}
+		}
+	})
+	return all
+}
 
 // pass passes a request to next, with the decision in s if it is of the phase Early.
 func (h *handler) pass(w http.ResponseWriter, r *http.Request, s *scratch, next Next) error {
 	if h.options.Phase != Early {
 		return next.ServeHTTP(w, r)
 	}
+	l := &lent{Earlier: request.EarlierOf(&s.Verdict), handler: h, outer: s.outer, scratch: s}
+	defer l.end()
 	if e := s.earlier; e != nil {
 		before := e.innermost
-		e.innermost = s
+		e.innermost = l
 		defer func() { e.innermost = before }()
 		return next.ServeHTTP(w, r)
 	}
-	return next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), earlierKey{}, s)))
+	return next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), earlierKey{}, l)))
 }
 
-// around returns the scratch of the innermost middleware of the phase Early around this one; nil if
-// there is none.
-func (h *handler) around(r *http.Request, s *scratch) *scratch {
+// around returns what the innermost middleware of the phase Early around this one lends; nil if there is none.
+func (h *handler) around(r *http.Request, s *scratch) *lent {
 	if h.options.Earlier != nil {
 		if s.earlier = h.options.Earlier(r); s.earlier != nil {
 			return s.earlier.innermost
 		}
 	}
-	outer, _ := r.Context().Value(earlierKey{}).(*scratch)
+	outer, _ := r.Context().Value(earlierKey{}).(*lent)
 	return outer
 }
 
@@ -89,7 +147,7 @@ func (h *handler) shown(s *scratch) []web.Policy {
 	own, all := len(s.policies), s.policies
 	for outer := s.outer; outer != nil; outer = outer.outer {
 		if h.options.Several || outer == s.same {
-			all = append(all, outer.policies...)
+			all = outer.policies(all)
 		}
 	}
 	s.policies = all[:own]
@@ -119,7 +177,7 @@ func (h *handler) findEarlier(r *http.Request, s *scratch) {
 	}
 	for outer := s.outer; outer != nil; outer = outer.outer {
 		if outer.handler.domain == h.domain {
-			s.same, s.Earlier = outer, &outer.Verdict
+			s.same, s.Earlier = outer, &outer.Earlier
 			return
 		}
 	}
@@ -140,6 +198,6 @@ func (h *handler) denies(r *http.Request, s *scratch) {
 // denies the request.
 func (h *handler) undoEarlier(r *http.Request, s *scratch) {
 	for outer := s.outer; outer != nil; outer = outer.outer {
-		outer.handler.undo(r, &outer.Verdict)
+		outer.undo(r)
 	}
 }

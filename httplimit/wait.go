@@ -97,7 +97,7 @@ func (h *handler) wait(w http.ResponseWriter, r *http.Request, s *scratch, i int
 	if s.place == nil {
 		if s.place, err = h.limiter.Lines().Join(now, &request); err == nil {
 			if s.same != nil { // both phases are decided as one from now on
-				h.undo(r, s.Earlier)
+				s.same.undo(r)
 				s.again, s.same, s.Earlier = true, nil, nil
 			}
 		}

@@ -41,7 +41,7 @@ func TestCatalogPhase(t *testing.T) {
 		if _, err := (&ByRules{Limiter: l, Domain: "api", Phase: rule.Early}).Decide(t.Context(), get{a}, false, &first); err != nil {
 			t.Fatal(err)
 		}
-		second.Earlier = &first.Verdict
+		second.Earlier = new(EarlierOf(&first.Verdict))
 		if _, err := (&ByRules{Limiter: l, Domain: "api"}).Decide(t.Context(), get{a}, false, &second); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestBannedUser(t *testing.T) {
 		if _, err := (&ByRules{Limiter: l, Domain: "api", Phase: rule.Early}).Decide(t.Context(), a, false, &first); err != nil || first.Verdict.Listed == nil {
 			t.Fatalf("not exempt: %v", err)
 		}
-		second.Earlier = &first.Verdict
+		second.Earlier = new(EarlierOf(&first.Verdict))
 		what, err := (&ByRules{Limiter: l, Domain: "api"}).Decide(t.Context(), a, false, &second)
 		if err != nil || what != tt.want || what == Decided && second.Verdict.Reason() != limiter.ReasonBanned {
 			t.Errorf("%s: %v, %v, %q", tt.name, what, err, second.Verdict.Reason())

@@ -47,9 +47,9 @@ func outcomeOf(err error) (Outcome, error) {
 // Scratch is the memory of one decision. The zero Scratch is ready to use. It can be used again
 // once its verdict is settled or no longer needed. It is used by one goroutine at a time.
 type Scratch struct {
-	// Earlier is the verdict of the phase Early on the same request; nil if there was none. If it is
+	// Earlier is the decision of the phase Early on the same request; nil if there was none. If it is
 	// set, the next decision is of the phase Late.
-	Earlier *limiter.Verdict
+	Earlier *Earlier
 
 	// Hold is [limiter.Request].Hold of the next decisions by rules.
 	Hold func(v *limiter.Verdict) denial.Mode
@@ -64,6 +64,15 @@ type Scratch struct {
 	key            []byte
 	request        limiter.Request
 }
+
+// Earlier is what the phase Late needs of the decision of the phase Early.
+type Earlier struct {
+	Listed    bool // a list decided
+	Unmatched bool // nothing applied
+}
+
+// EarlierOf returns what the phase Late needs of a verdict.
+func EarlierOf(v *limiter.Verdict) Earlier { return Earlier{v.Listed != nil, v.Unmatched} }
 
 // Clear drops the references to the request, and keeps the memory for the next one.
 func (s *Scratch) Clear() { s.request, s.Earlier = limiter.Request{}, nil }
@@ -134,7 +143,7 @@ func (b *ByRules) Decide(ctx context.Context, a rule.Attributes, answers bool, s
 		ID: requestID(a), Matched: phase == rule.Early && domain.ReadsIdentity() || phase == rule.Late && !s.Earlier.Unmatched,
 	}
 	switch {
-	case phase == rule.Late && (s.Earlier.Listed != nil || len(s.descriptors) == 0 && !s.Earlier.Unmatched):
+	case phase == rule.Late && (s.Earlier.Listed || len(s.descriptors) == 0 && !s.Earlier.Unmatched):
 		return b.decideBans(s)
 	case len(s.descriptors) == 0 && len(domain.Lists()) == 0 && (!s.request.Matched || !b.Limiter.DeniesUnmatched()):
 		return b.decideNoLimit(ctx, a, table, s)
