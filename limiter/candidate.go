@@ -170,7 +170,7 @@ func (l *Limiter) settleCandidates(ctx context.Context, v *Verdict) {
 		}
 	}
 	if len(v.after.Takes) > 0 {
-		_ = l.store.Decide(ctx, &v.after)
+		_ = transaction.DecideAfter(ctx, l.store, &v.after)
 	}
 }
 
@@ -226,7 +226,5 @@ func (l *Limiter) endCandidates(ctx context.Context, v *Verdict, stored bool) {
 	if len(v.after.Takes) == 0 {
 		return
 	}
-	ctx, cancel := transaction.UndoContext(ctx)
-	defer cancel()
-	_ = l.store.Decide(ctx, &v.after)
+	_ = transaction.DecideAfter(ctx, l.store, &v.after)
 }

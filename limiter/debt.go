@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"stint"
+	"stint/internal/transaction"
 	"stint/rule"
 )
 
@@ -45,7 +46,7 @@ func (l *Limiter) revoke(ctx context.Context, v *Verdict) {
 		}
 	})
 	v.undone = true
-	if len(v.after.Takes) == 0 || l.store.Decide(ctx, &v.after) != nil {
+	if len(v.after.Takes) == 0 || transaction.DecideAfter(ctx, l.store, &v.after) != nil {
 		return
 	}
 	for i, n := range v.taken {

@@ -320,12 +320,12 @@ func (l *Limiter) DecideInline(ctx context.Context, key string, limit *stint.Lim
 
 // Undo gives back the units that decision v took, as if the request had never come, for a client
 // that disconnected while it waited. In a leaky bucket its slot passes unused if others queued
-// behind it. A second call does nothing.
+// behind it. It does so even if ctx has ended, within a second. A second call does nothing.
 func (l *Limiter) Undo(ctx context.Context, v *Verdict) error {
 	if !v.undo() {
 		return nil
 	}
-	if err := l.store.Decide(ctx, &v.after); err != nil {
+	if err := transaction.DecideAfter(ctx, l.store, &v.after); err != nil {
 		return fmt.Errorf("undoing a decision: %w", err)
 	}
 	return nil
@@ -333,14 +333,15 @@ func (l *Limiter) Undo(ctx context.Context, v *Verdict) error {
 
 // Settle ends the reservations of v, see Verdict.Reserved, once the status of the response is
 // known. Limits that count this status keep their charge, and the others get back exactly the units
-// they took. Reservations that are never settled stay charged. A second call does nothing.
+// they took, even if ctx has ended, within a second. Reservations that are never settled stay charged. A second
+// call does nothing.
 func (l *Limiter) Settle(ctx context.Context, v *Verdict, status int) error {
 	found := v.settle(func(a *rule.Answers) bool { return a.Charges(status) })
 	v.undone = true // a settled decision is not undone
 	if !found {
 		return nil
 	}
-	if err := l.store.Decide(ctx, &v.after); err != nil {
+	if err := transaction.DecideAfter(ctx, l.store, &v.after); err != nil {
 		return fmt.Errorf("settling a response of status %d: %w", status, err)
 	}
 	return nil

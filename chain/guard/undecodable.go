@@ -161,6 +161,8 @@ func (s *Store) giveBack(ctx context.Context, charged *part, call *stint.Call) e
 			back.add(charged.of[n], undo)
 		}
 	}
+	ctx, cancel := transaction.UndoContext(ctx)
+	defer cancel()
 	err := back.decide(ctx, s.options.Local, call, true)
 	transaction.SetCharged(call, 0)
 	return err

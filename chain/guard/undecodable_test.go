@@ -243,3 +243,39 @@ func TestUndecodableThenFails(t *testing.T) {
 		t.Errorf("%d are left of the share, want 2", n)
 	}
 }
+
+// alive is a store like one behind a network: it decides nothing when the context has ended.
+type alive struct{ stint.Store }
+
+func (s alive) Decide(ctx context.Context, call *stint.Call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Store.Decide(ctx, call)
+}
+
+// TestUndecodableCallerGone: what a share was charged is given back also if the caller leaves while the store
+// decides the rest of the call.
+func TestUndecodableCallerGone(t *testing.T) {
+	o := unhurried
+	o.Local = alive{memory.New(memory.Options{Budget: 1, Clock: func() stint.Instant { return now }})}
+	b := newBench(t, o)
+	gone, leave := context.WithCancel(t.Context())
+	answer := garbled()
+	b.fake.be(func(ctx context.Context, call *stint.Call) error {
+		if !slices.ContainsFunc(call.Takes, func(t stint.Take) bool { return t.Key == "bad" }) {
+			leave()
+			return errRefused
+		}
+		return answer(ctx, call)
+	})
+	call := stint.Call{At: now, Takes: []stint.Take{deny("good"), costs(2, local("bad"))}}
+	if err := b.Decide(gone, &call); err == nil {
+		t.Fatalf("%+v", call.Results)
+	}
+	b.fake.be(garbled())
+	again := stint.Call{At: now, Takes: []stint.Take{costs(2, local("bad"))}}
+	if err := b.Decide(t.Context(), &again); err != nil || !again.Results[0].Allowed {
+		t.Errorf("the share has not got its units back: %+v, %v", again.Results, err)
+	}
+}

@@ -3,6 +3,8 @@ package transaction
 import (
 	"context"
 	"time"
+
+	"stint"
 )
 
 // undoTimeout bounds the undoing of what a call charged, which goes on when the caller has stopped
@@ -12,6 +14,14 @@ const undoTimeout = time.Second
 // UndoContext returns a context for undoing what a call charged. It does not end with ctx.
 func UndoContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+}
+
+// DecideAfter decides a call that follows another, such as one that gives back what that charged. It does so even
+// if ctx has ended, and takes a second at most.
+func DecideAfter(ctx context.Context, by stint.Store, call *stint.Call) error {
+	ctx, cancel := UndoContext(ctx)
+	defer cancel()
+	return by.Decide(ctx, call)
 }
 
 // Revert calls undo, which undoes what a call charged. If ctx is done the caller has stopped waiting:

@@ -90,6 +90,8 @@ const progressSpace = recordSpace + "p"
 // giveBackApart gives back the units of takes that this process decides. own is the claim that this process has
 // or may have, and used what the progress has.
 func (s *settlement) giveBackApart(ctx context.Context, store stint.Store, apart []apartTake, own claim, used int64) error {
+	ctx, cancel := transaction.UndoContext(ctx) // the reservation is settled: the rest goes on if the caller leaves
+	defer cancel()
 	done := used - int64(own.units) // takes that are dealt with by the progress
 	if own.units == 0 || done < 0 || done >= claimUnit {
 		own = claim{units: newClaim()}
@@ -135,12 +137,10 @@ func (s *settlement) giveBackFrom(ctx context.Context, store stint.Store, apart 
 	return nil
 }
 
-// release ends a claim. It goes on if the caller stops waiting.
+// release ends a claim.
 func (s *settlement) release(ctx context.Context, store stint.Store, own claim) error {
 	t := s.progress(own.units - uint32(own.done))
 	t.Op = stint.Refund
-	ctx, cancel := transaction.UndoContext(ctx)
-	defer cancel()
 	err := decide(ctx, store, &stint.Call{Takes: []stint.Take{t}})
 	if err != nil {
 		s.claims.keep(s.id, own, s.now)

@@ -98,9 +98,7 @@ func Delay(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict) (left ti
 // Settle charges the limits that count responses of this status, and gives the units reserved in
 // the others back. It does so even if ctx has ended.
 func Settle(ctx context.Context, l *limiter.Limiter, v *limiter.Verdict, status int) error {
-	settle, cancel := Afterwards(ctx)
-	defer cancel()
-	return l.Settle(settle, v, status)
+	return l.Settle(ctx, v, status)
 }
 
 // Afterwards returns a context for work after a request, even if the request was canceled. It ends
