@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"stint/internal/testkit"
 	"stint/rule/rulefile"
 )
 
@@ -436,4 +439,39 @@ func TestNoClearValues(t *testing.T) {
 			t.Errorf("%T has the value: %s", out, text)
 		}
 	}
+}
+
+// What is published is of one moment: what is counted later does not change it, nor races with its encoding.
+func TestReportIsDetached(t *testing.T) {
+	w := newWorld(t, threeRules, Options{})
+	periods := func() {
+		for range 3 {
+			w.ask(1, "user", "42")
+			w.now = w.now.Add(2 * time.Minute)
+		}
+		w.facts.Flush()
+	}
+	periods()
+	w.facts.mu.Lock()
+	rep := w.facts.reportLocked(withKeys)
+	w.facts.mu.Unlock()
+	before, err := rep.encode()
+	testkit.Must(t, err)
+	periods()
+	after, err := rep.encode()
+	testkit.Must(t, err)
+	if !bytes.Equal(before, after) {
+		t.Error("a report has changed after it was made")
+	}
+	var published sync.WaitGroup
+	published.Go(func() {
+		for range 20 {
+			merge(rep, nil, withPeaks)
+			if _, err := rep.encode(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	periods()
+	published.Wait()
 }

@@ -245,9 +245,10 @@ func (p *peaks) ageLocked(now time.Time) {
 	*p = peaks{limit: p.limit, before: p.current(), now: measured{Since: now}}
 }
 
-// current returns the present measurement with the numbers of its keys.
-func (p *peaks) current() measured {
-	m := p.now
+// current returns the present measurement with the numbers of its keys. It shares no memory with what is
+// measured on.
+func (p *peaks) current() (m measured) {
+	m.add(&p.now)
 	for _, t := range p.keys {
 		if t.finished {
 			m.Keys++

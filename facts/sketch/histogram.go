@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"slices"
 )
 
 const (
@@ -14,7 +13,8 @@ const (
 	histogramSteps = 20 * stepsPerOctave
 )
 
-// Histogram counts shares by their logarithm. Quantiles are at most 2.2 % off. Its zero value is empty.
+// Histogram counts shares by their logarithm. Quantiles are at most 2.2 % off. Its zero value is empty. An
+// assignment does not copy it: add it to an empty one.
 type Histogram struct {
 	counts []uint32 // nil: empty
 }
@@ -36,7 +36,6 @@ func (h *Histogram) Add(other *Histogram) {
 	if other.counts == nil {
 		return
 	}
-	h.counts = slices.Clone(h.counts)
 	if h.counts == nil {
 		h.counts = make([]uint32, histogramSteps)
 	}
