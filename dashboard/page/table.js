@@ -1,9 +1,12 @@
 // Tables: sorted by a click on a head, kept in place while their rows change, and copied as CSV.
 
-// csvCell writes a cell. One that a spreadsheet would take for a formula begins with an apostrophe.
+// csvCell writes a cell. An apostrophe stands before each sign that a spreadsheet would take for the beginning of
+// a formula, as in GuardFormulas of internal/text.
 const csvCell = value => {
   let text = value == null ? "" : String(value);
-  if (typeof value !== "number" && /^[=+\-@\t\r]/.test(text)) text = "'" + text;
+  if (typeof value !== "number") {
+    text = text.replace(/(^|[;\t\r\n])([ "']*)(?=[=+\-@＝＋－＠])/g, "$1$2'").replace(/^([ "']*)(?=[\t\r\n])/, "$1'");
+  }
   return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
 };
 

@@ -90,26 +90,3 @@ func appendCell(line []byte, cell string) []byte {
 	line = append(line, strings.ReplaceAll(cell, `"`, `""`)...)
 	return append(line, '"')
 }
-
-// isFormula reports whether a spreadsheet takes a cell for a formula, or would without the
-// apostrophes at its beginning.
-func isFormula(cell string) bool {
-	rest := strings.TrimLeft(cell, "'")
-	return rest != "" && strings.IndexByte("=+-@\t\r", rest[0]) >= 0
-}
-
-// guard returns a text as a cell that is no formula.
-func guard(cell string) string {
-	if isFormula(cell) {
-		return "'" + cell
-	}
-	return cell
-}
-
-// unguard returns the text of which guard made a cell.
-func unguard(cell string) string {
-	if isFormula(cell) {
-		return strings.TrimPrefix(cell, "'")
-	}
-	return cell
-}

@@ -6,19 +6,15 @@ import (
 	"testing"
 )
 
-// Every text is a cell that no spreadsheet takes for a formula, and is read back as it was.
+// Every text is read back as it was.
 func FuzzCell(f *testing.F) {
 	for _, text := range []string{"", "=1", "'=1", "''-1", "'", "\t", "\r", "\r\n", `"`, `a"b`, ",", "x'=", "@", "+"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		cell := guard(text)
-		if cell != "" && strings.IndexByte("=+-@\t\r", cell[0]) >= 0 {
-			t.Errorf("%q is written as %q", text, cell)
-		}
-		line := append(appendCell([]byte("ban,"), cell), '\n')
+		line := append(appendCell([]byte("ban,"), text), '\n')
 		cells, err := (&rows{in: bufio.NewReader(strings.NewReader(string(line)))}).read()
-		if err != nil || len(cells) != 2 || unguard(cells[1]) != text {
+		if err != nil || len(cells) != 2 || cells[1] != text {
 			t.Errorf("%q is written as %q and read as %q, %v", text, line, cells, err)
 		}
 	})

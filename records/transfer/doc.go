@@ -18,9 +18,8 @@
 // The last line of a file says how many records stand before it. A file without it was cut, and is
 // refused. In CSV the groups of a subject stand in one cell, one in each line.
 //
-// Spreadsheets take a cell that begins with = + - @ for a formula. [Writer] puts an apostrophe before
-// such a text, and before one that begins with an apostrophe and would be taken for the result.
-// [Reader] removes it.
+// Spreadsheets take a cell that begins with = + - @ for a formula, and some begin a cell behind a semicolon
+// or a tab inside of it. [Writer] puts an apostrophe before such a sign, and [Reader] removes it.
 //
 // # Export and import
 //

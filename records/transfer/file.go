@@ -62,7 +62,7 @@ func NewWriter(out io.Writer, format Format, kinds ...records.Kind) *Writer {
 func (w *Writer) row(first string, cells []string) {
 	w.line = append(w.line[:0], first...)
 	for _, cell := range cells {
-		w.line = appendCell(append(w.line, ','), guard(cell))
+		w.line = appendCell(append(w.line, ','), text.GuardFormulas(cell))
 	}
 	_, _ = w.out.Write(append(w.line, '\n'))
 }
@@ -357,7 +357,7 @@ func (r *rows) record(header, cells []string) (fault *jsonbody.Fault) {
 		return fault
 	}
 	for i, name := range header[1:] {
-		cell := unguard(cells[i+1])
+		cell := text.UnguardFormulas(cells[i+1])
 		if cell != "" && !slices.Contains(names[row.Kind], name) {
 			return notOf(name, row.Record)
 		}

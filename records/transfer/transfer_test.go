@@ -61,7 +61,7 @@ func load(f *records.File, text string, o Options) (Difference, error) {
 
 // nasty are texts that are hard to write as CSV or JSON, or dangerous in a spreadsheet.
 var nasty = []string{
-	"=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'=1", "''=1", "'quoted'", "'", "a,b", `say "hi"`, `"`, "a\r\nb", "a\nb", "x\r", "\n", "end", " lead", "trail ",
+	"=1+1", "+1", "-1", "@SUM(A1)", "x;=cmd()", "x; -1", " @a", "x\t+1", "x\n=1", "x;'=1", "\tx", "\rx", "'=1", "''=1", "'quoted'", "'", "a,b", `say "hi"`, `"`, "a\r\nb", "a\nb", "x\r", "\n", "end", " lead", "trail ",
 	"é", "\ufeffbom", "\u2028", "<&>", `\`, "null", "true",
 }
 
@@ -125,8 +125,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(export(t, f, CSV)) {
-		for cell := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), ",") {
-			if cell = strings.TrimPrefix(cell, `"`); cell != "" && strings.ContainsAny(cell[:1], "=+-@\t") {
+		for _, cell := range strings.FieldsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return strings.ContainsRune(",;\t\r\n", r) }) {
+			if cell = strings.TrimLeft(cell, ` "`); cell != "" && strings.ContainsAny(cell[:1], "=+-@\t") {
 				t.Errorf("a cell begins a formula: %q", cell)
 			}
 		}

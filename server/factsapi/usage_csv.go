@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"stint"
 	"stint/internal/jsonbody"
+	"stint/internal/text"
 )
 
 // wantsCSV reports whether the answer is to be CSV: by the parameter format, or by the header Accept.
@@ -35,24 +35,8 @@ func writeCSV(w http.ResponseWriter, head []string, each func(write func(line []
 	out.Flush()
 }
 
-// formula are the signs by which a spreadsheet takes a cell for a formula, also as wide characters.
-const formula = "=+-@＝＋－＠"
-
-// cell returns a text as a cell that no spreadsheet takes for a formula: an apostrophe stands before the sign. Where
-// the comma is the decimal sign, spreadsheets begin a cell behind each semicolon, whatever quotes there are.
-func cell(text string) string {
-	var safe strings.Builder
-	begins := true
-	for i, sign := range text {
-		if begins && strings.ContainsRune(formula, sign) || i == 0 && strings.ContainsRune("\t\r\n'", sign) {
-			safe.WriteByte('\'')
-		}
-		begins = strings.ContainsRune(";\t\r\n", sign) || begins && strings.ContainsRune(` "'`, sign)
-		_, size := utf8.DecodeRuneInString(text[i:])
-		safe.WriteString(text[i : i+size])
-	}
-	return safe.String()
-}
+// cell returns a text as a cell in which no spreadsheet finds a formula.
+func cell(value string) string { return text.GuardFormulas(value) }
 
 var rowHead = []string{"id", "domain", "rule", "limit", "subject", "plan", "start", "end", "used", "open"}
 

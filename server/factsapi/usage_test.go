@@ -171,7 +171,7 @@ func TestCSV(t *testing.T) {
 		t.Errorf("%q", plans)
 	}
 	for text, want := range map[string]string{
-		"": "", "a=b": "a=b", "=1": "'=1", "+1": "'+1", "@a": "'@a", "'a": "''a",
+		"": "", "a=b": "a=b", "=1": "'=1", "+1": "'+1", "@a": "'@a", "'a": "'a", "'=1": "''=1",
 		"\n=1": "'\n'=1", "＝1": "'＝1", " =1": " '=1", "a;=1": "a;'=1", "a;b=1": "a;b=1", `a;"-1`: `a;"'-1`, "a\t@1": "a\t'@1", "a\xff=1": "a\xff=1", "a;b": "a;b",
 	} {
 		if got := cell(text); got != want {
