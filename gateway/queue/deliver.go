@@ -21,12 +21,13 @@ const maxAnswer = 64 << 10
 
 // Request returns the request to send.
 func (r *Record) Request(ctx context.Context, s *Signer, now time.Time) (*http.Request, error) {
-	u, err := url.ParseRequestURI(r.URI)
+	u, err := ParseURI(r.URI)
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", r.ID, err)
 	}
 	u.Scheme, u.Host = r.Scheme, r.Host
-	request, err := http.NewRequestWithContext(context.WithValue(ctx, deliveringKey{}, r), r.Method, u.String(), bytes.NewReader(r.Body))
+	bare := url.URL{Scheme: u.Scheme, Host: u.Host} // the query may have bytes that NewRequest refuses
+	request, err := http.NewRequestWithContext(context.WithValue(ctx, deliveringKey{}, r), r.Method, bare.String(), bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", r.ID, err)
 	}

@@ -116,16 +116,22 @@ func (s *Secrets) uri(u *url.URL) string {
 	}
 	var kept []string
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
-		name, value, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err == nil && slices.Contains(s.Parameters, plain) || isKey(value) {
-			continue
+		parts := strings.Split(pair, ";") // as some servers separate pairs
+		if parts = slices.DeleteFunc(parts, s.isSecret); len(parts) > 0 {
+			kept = append(kept, strings.Join(parts, ";"))
 		}
-		kept = append(kept, pair)
 	}
 	if len(kept) == 0 {
 		return path
 	}
 	return path + "?" + strings.Join(kept, "&")
+}
+
+// isSecret reports whether a pair of a query has a secret.
+func (s *Secrets) isSecret(pair string) bool {
+	name, value, _ := strings.Cut(pair, "=")
+	plain, err := url.QueryUnescape(name)
+	return err == nil && slices.Contains(s.Parameters, plain) || isKey(value)
 }
 
 // answerHeader returns a copy of the fields of an upstream's answer that the client gets.

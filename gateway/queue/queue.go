@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -187,7 +186,7 @@ func (q *Queue) accept(w http.ResponseWriter, r *http.Request, e *httplimit.Exce
 // record returns the record of a request.
 func (q *Queue) record(r *http.Request, e *httplimit.Excess, body []byte) *Record {
 	secrets := q.options.Secrets(e.Domain)
-	original, err := url.ParseRequestURI(q.options.Original(r))
+	original, err := ParseURI(q.options.Original(r))
 	if err != nil {
 		original = r.URL
 	}

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"stint/limiter/line"
@@ -39,13 +41,16 @@ type Record struct {
 	ID      string `json:"id"`
 
 	Method string      `json:"method"`
-	URI    string      `json:"uri"` // path and query as sent
+	URI    string      `json:"uri"` // path and query as sent, see ParseURI
 	Scheme string      `json:"scheme"`
 	Host   string      `json:"host"`
 	Header http.Header `json:"header"`
 
 	// HeaderBytes has the stored fields with a value that is not UTF-8, and the idempotency key if it is not.
 	HeaderBytes map[string][][]byte `json:"header_bytes,omitempty"`
+
+	// TextBytes has the stored texts that are not UTF-8, by their names in JSON.
+	TextBytes map[string][]byte `json:"text_bytes,omitempty"`
 
 	// Route is the name of the handler that queued the request, Server has the addresses of its server, and
 	// Original path and query as the client sent them, before handlers changed them. By these and the host
@@ -113,10 +118,38 @@ func decode(data []byte, head any, v *int) (body []byte, err error) {
 	return body, nil
 }
 
+// texts returns the texts of the record that need not be UTF-8, by their names in JSON, which would change
+// them.
+func (r *Record) texts() map[string]*string {
+	return map[string]*string{
+		"uri": &r.URI, "original": &r.Original, "host": &r.Host, "route": &r.Route, "server": &r.Server,
+		"domain": &r.Domain, "rule": &r.Rule, "identity": &r.Identity, "credential": &r.Credential,
+	}
+}
+
+// ParseURI parses a path and a query as a record has them. Unlike net/url it takes any bytes in the query.
+func ParseURI(text string) (*url.URL, error) {
+	path, query, found := strings.Cut(text, "?")
+	u, err := url.ParseRequestURI(path)
+	if err != nil {
+		return nil, err
+	}
+	u.RawQuery, u.ForceQuery = query, found && query == ""
+	return u, nil
+}
+
 // Encode returns the stored form of the record.
 func (r *Record) Encode() ([]byte, error) {
 	r.Version = version
-	r.HeaderBytes = bytesOf(r.Header)
+	r.HeaderBytes, r.TextBytes = bytesOf(r.Header), nil
+	for name, text := range r.texts() {
+		if notUTF8(*text) {
+			if r.TextBytes == nil {
+				r.TextBytes = map[string][]byte{}
+			}
+			r.TextBytes[name] = []byte(*text)
+		}
+	}
 	for name, values := range bytesOf(http.Header{idempotencyHeader: {r.IdempotencyKey}}) {
 		if r.HeaderBytes == nil {
 			r.HeaderBytes = map[string][][]byte{}
@@ -145,6 +178,12 @@ func DecodeRecord(data []byte) (*Record, error) {
 		r.Header = http.Header{}
 	}
 	restore(r.Header, r.HeaderBytes)
+	texts := r.texts()
+	for name, text := range r.TextBytes {
+		if texts[name] != nil {
+			*texts[name] = string(text)
+		}
+	}
 	if r.HeaderBytes[idempotencyHeader] != nil {
 		r.IdempotencyKey = r.Header.Get(idempotencyHeader)
 		r.Header.Del(idempotencyHeader)

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
@@ -115,7 +114,7 @@ var (
 
 func newAttributes(r *queue.Record) attributes {
 	path, query, _ := strings.Cut(r.URI, "?")
-	if u, err := url.ParseRequestURI(r.URI); err == nil {
+	if u, err := queue.ParseURI(r.URI); err == nil {
 		path, query = u.EscapedPath(), u.RawQuery
 	}
 	return attributes{r, path, query}

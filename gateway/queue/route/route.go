@@ -222,7 +222,7 @@ func aim(r *http.Request, u *url.URL) { r.URL, r.RequestURI = u, u.RequestURI() 
 // originalOf returns path and query as the client sent them; those of the request when it was queued if they
 // are not known.
 func originalOf(record *queue.Record, queued *url.URL) *url.URL {
-	if u, err := url.ParseRequestURI(record.Original); err == nil {
+	if u, err := queue.ParseURI(record.Original); err == nil {
 		return u
 	}
 	u := *queued
