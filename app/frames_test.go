@@ -28,31 +28,15 @@ func TestFrames(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, file, busyBucket(""))
 
+	redis := testkit.StartRedis(t)
 	t.Run("redis", func(t *testing.T) {
-		s := start(t, func(c *settings.Config) {
-			c.Rules, c.Store, c.StoreTimeout = []string{file}, testkit.StartRedis(t).URL(), patient
-		})
-		asking, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 1 << 20 {
-				if s.ask(t, "user=x"); asking.Err() != nil {
-					return
-				}
-			}
-		}()
-		defer func() { stop(); <-done }()
-		var path []string
-		all := make([]byte, 4<<20)
-		testkit.Until(t, "somebody waits for Redis", func() bool {
-			for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
-				if strings.Contains(stack, "stint/server/httpapi.") && strings.Contains(stack, "redis/rueidis.") {
-					path = ours(stack)
-				}
-			}
-			return path != nil
-		})
+		path := pathToRedis(t, file, redis.URL(), testkit.Race) // with the race detector the server may seem far
+		bound(t, path, framesRedis)
+	})
+
+	t.Run("far", func(t *testing.T) {
+		proxy := testkit.StartProxy(t, redis.Addr, testkit.ProxyOptions{Delay: 5 * time.Millisecond})
+		path := pathToRedis(t, file, "redis://"+proxy.Addr(), true)
 		bound(t, path, framesRedis)
 	})
 
@@ -71,6 +55,39 @@ func TestFrames(t *testing.T) {
 		s.ask(t, "user=x")
 		bound(t, path, framesMemory)
 	})
+}
+
+// pathToRedis returns the functions that a call passes on its way to Redis. Far from a server another goroutine sends what
+// callers wait for: if far is true, the path of a caller that waits for such a one counts too.
+func pathToRedis(t *testing.T, rules, url string, far bool) (path []string) {
+	t.Helper()
+	s := start(t, func(c *settings.Config) {
+		c.Rules, c.Store, c.StoreTimeout = []string{rules}, url, patient
+	})
+	asking, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1 << 20 {
+			if s.ask(t, "user=x"); asking.Err() != nil {
+				return
+			}
+		}
+	}()
+	defer func() { stop(); <-done }()
+	all := make([]byte, 4<<20)
+	testkit.Until(t, "somebody waits for Redis", func() bool {
+		text := string(all[:runtime.Stack(all, true)])
+		byOther := far && strings.Contains(text, "stint/store/redis.(*committer).loop(")
+		for stack := range strings.SplitSeq(text, "\n\n") {
+			if strings.Contains(stack, "stint/server/httpapi.") &&
+				(strings.Contains(stack, "redis/rueidis.") || byOther && strings.Contains(stack, "stint/store/redis.(*committer).exchange(")) {
+				path = ours(stack)
+			}
+		}
+		return path != nil
+	})
+	return path
 }
 
 // ours returns the functions of this module in a stack, from the socket to the client library or
