@@ -27,7 +27,7 @@ func TestBatchTrips(t *testing.T) {
 	}
 	n := scripts(server) - before
 	t.Logf("%d calls of scripts", n)
-	if n < 2 || n > 40 {
+	if n < 2 || n > 200 { // about 25; on a slow machine groups leave before all checks of a batch are there
 		t.Errorf("%d calls of scripts for two batches of %d", n, len(checks))
 	}
 }
