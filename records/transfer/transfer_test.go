@@ -306,10 +306,17 @@ func TestSharedMany(t *testing.T) {
 	}
 	testkit.Must(t, w.Close())
 	o := Options{Format: CSV, Kinds: Kinds, Change: records.Change{IfMatch: 1}}
-	if diff, err := load(f, text.String(), o); err != nil || diff.Added != many {
+	diff, err := load(f, text.String(), o)
+	o.Change.IfMatch = 0
+	switch {
+	case errors.Is(err, records.ErrUnavailable): // on a slow machine: what is there already is not counted again
+		testkit.Until(t, "the rest is imported", func() bool {
+			_, err := load(f, text.String(), o)
+			return err == nil
+		})
+	case err != nil || diff.Added != many:
 		t.Fatalf("%d added, %v", diff.Added, err)
 	}
-	o.Change.IfMatch = 0
 	if diff, err := load(f, text.String(), o); err != nil || diff.Unchanged != many {
 		t.Errorf("again: %d unchanged, %v", diff.Unchanged, err)
 	}
