@@ -78,7 +78,7 @@ func (c closing) Close() error {
 // runWebhooks delivers until ctx is done.
 func (a *App) runWebhooks(ctx context.Context) {
 	if a.webhooks == nil {
-		a.group.Go(func() { system.Every(ctx, dropEvery, func() { a.dropEvents(ctx) }) })
+		a.group.Go(func() { system.Every(ctx, dropEvery, func() { a.dropEvents(ctx, time.Now()) }) })
 		return
 	}
 	for _, r := range a.webhooks.Receivers() {
@@ -90,23 +90,27 @@ func (a *App) runWebhooks(ctx context.Context) {
 }
 
 // dropEvery is the time between two times that events without receivers are dropped, and dropMost the most events
-// each time.
+// each time. Another node on the same store may have receivers, as while a changed config file is rolled out: it has
+// dropAfter to store its deliveries, which takes it seconds.
 const (
 	dropEvery = 10 * time.Second
 	dropMost  = 10_000
+	dropAfter = time.Minute
 )
 
 // dropEvents removes the events that no receiver gets, so that the outbox does not fill up and reach no thresholds any
 // more. It asks no store if no rule announces any.
-func (a *App) dropEvents(ctx context.Context) {
+func (a *App) dropEvents(ctx context.Context, now time.Time) {
 	if !slices.ContainsFunc(a.limiter.Table().Metered(), func(r *rule.Rule) bool { return len(r.Usage.Notify) > 0 }) {
 		return
 	}
 	outbox := a.stores.Outbox()
 	events, err := outbox.Pending(ctx, dropMost)
-	ids := make([]string, len(events))
+	var ids []string
 	for i := range events {
-		ids[i] = events[i].ID
+		if len(events) == dropMost || now.Sub(events[i].At) > dropAfter {
+			ids = append(ids, events[i].ID)
+		}
 	}
 	if err == nil && len(ids) > 0 {
 		err = outbox.Done(ctx, ids)
