@@ -24,6 +24,6 @@ func SharedBy(l *stint.Limit) (nodes int, pause time.Duration) {
 	if s.Algorithm != stint.TokenBucket {
 		return 0, 0
 	}
-	pause = min(stint.LeasePause, RefillTime(l)/stint.LeasePart)
+	pause = min(stint.LeasePause, (RefillTime(l) / stint.LeasePart).Truncate(time.Microsecond)) // as stores count
 	return int(pause.Seconds() * float64(s.Requests) / s.Per.Seconds() / stint.LeaseShare), pause
 }
