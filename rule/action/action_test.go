@@ -176,6 +176,8 @@ func TestBasicUser(t *testing.T) {
 		{"Basic Y=W!5.u~Onc9", "ann"},
 		{"Basic YW5u-Onc9", "ann"}, // PHP, Python and Ruby skip the letters of the URL alphabet too
 		{"Basic YW----5uOnc9", "ann"},
+		{"Basic cm9vd--Dps-ZXRtZW--luM-Q==OjOO", "root"}, // text too if these letters count
+		{"Basic dXNlc--jpxd2Vyd-Hkx-Mg==oOOj", "user"},
 		{"Basic Pj4/Pz86eA==", ">>???"},
 		{"Basic Pj4_Pz86eA", ">>???"},
 		{"Basic 77+/Ong=", "\uffff"},

@@ -156,17 +156,18 @@ func credentials(value, scheme string) (rest string, ok bool) {
 const maxBasic = 64 << 10
 
 // basicName returns the text before the first colon in base64. It reads what servers accept: padding or
-// none, both alphabets, and other bytes between, which many skip. Some skip - and _ too, the letters of the
-// URL alphabet; this reading counts where the other one gives no name in UTF-8.
+// none, both alphabets, and other bytes between, which many skip. Many skip - and _ too, the letters of the URL
+// alphabet. A client can put these so that both readings give a name in UTF-8. Then the one without them counts:
+// few names have these letters, so there is little to hide from the other.
 func basicName(token string) (name string, ok bool) {
 	if len(token) > maxBasic {
 		return "", false
 	}
-	name, ok = decodeName(token, '-', '_')
+	name, ok = decodeName(token, '+', '/')
 	if ok && utf8.ValidString(name) || !strings.ContainsAny(token, "-_") {
 		return name, ok
 	}
-	if other, found := decodeName(token, '+', '/'); found {
+	if other, found := decodeName(token, '-', '_'); found && (!ok || utf8.ValidString(other)) {
 		return other, true
 	}
 	return name, ok
