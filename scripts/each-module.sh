@@ -2,15 +2,15 @@
 # Runs a command in the folder of each Go module of this repository.
 #   each-module.sh [--but-root | --but-release | --all] COMMAND...
 # Without an option: all modules with code. --but-release leaves out those that nobody builds on other
-# systems: tools/release and tools/site, and deploy, which has tests of the chart alone. --all adds tools itself,
-# which has no code.
+# systems: tools/release and tools/site, bench, and deploy, which has tests of the chart alone. --all adds tools
+# itself, which has no code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 skip="./tools/"
 case "$1" in
   --but-root) skip="./ ./tools/"; shift ;;
-  --but-release) skip="./tools/ ./tools/release/ ./tools/site/ ./deploy/"; shift ;;
+  --but-release) skip="./tools/ ./tools/release/ ./tools/site/ ./deploy/ ./bench/"; shift ;;
   --all) skip=""; shift ;;
 esac
 
