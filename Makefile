@@ -53,7 +53,7 @@ lint: $(LINTER) ## run the linters, go vet among them
 short: ## unit tests of the root module with small numbers
 	n=$$((2 * $$(getconf _NPROCESSORS_ONLN))); go test -short -vet=off -p $$n -parallel $$n $(GOTESTFLAGS) ./...
 
-# The longest package takes four minutes alone; a busy machine needs more than the usual ten.
+# The longest packages take six to eight minutes on two processors; a busy machine needs more than the usual ten.
 unit: ## unit tests of the root module
 	go test -timeout 20m $(GOTESTFLAGS) ./...
 
@@ -61,8 +61,8 @@ unit-servers: ## the tests of store/redis on Redis 6.2, the oldest that is serve
 	scripts/test-servers.sh $(GOTESTFLAGS)
 
 race: ## unit tests under the race detector, with small numbers
-	go test -race -short $(GOTESTFLAGS) ./...
-	go -C examples test -race -short $(GOTESTFLAGS) ./...
+	go test -race -short -timeout 20m $(GOTESTFLAGS) ./...
+	go -C examples test -race -short -timeout 20m $(GOTESTFLAGS) ./...
 
 fuzz: ## fuzz each target, those of the gateway too, for FUZZTIME (make fuzz FUZZTIME=5m)
 	scripts/fuzz.sh $(FUZZTIME)
