@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// updateTimeout is how long a change may take, with all waiting.
+	// updateTimeout is how long a change may take, with all waiting, beside SendTime.
 	updateTimeout = 2 * time.Second
 
 	// tries is how often a change is tried if other nodes change the records at the same time.
@@ -300,6 +300,9 @@ func (c *Copy) try(ctx context.Context, change func(*Tx) error) (moved bool, err
 		if err := keep(tx, &e); err != nil {
 			return err
 		}
+		deadline, _ := ctx.Deadline()
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(SendTime(&e)))
+		defer cancel()
 		head, err := c.options.Log.Append(ctx, own, &e, writes, forget)
 		switch {
 		case err != nil:
@@ -323,6 +326,12 @@ func (c *Copy) try(ctx context.Context, change func(*Tx) error) (moved bool, err
 		}
 	}
 	return false, err
+}
+
+// SendTime is how much longer a large entry may take than a small one: one of MaxChange bytes needs 16 s over 2
+// megabits a second, or on a machine that has as little time for it.
+func SendTime(e *Entry) time.Duration {
+	return time.Duration(len(e.Data)) * 16 * time.Second / MaxChange
 }
 
 // ErrTooLarge is wrapped by the error of a change with more than MaxChange bytes. It does not help to

@@ -36,7 +36,7 @@ func script(name string) *rueidis.Lua {
 }
 
 const (
-	// callTimeout is how long one call may take, beside the time that it waits for an entry.
+	// callTimeout is how long one call may take, beside the time that it waits for an entry or sends one.
 	callTimeout = time.Second
 
 	// readMost is the most entries that Read returns, and readBytes the most bytes of data, but for the
@@ -196,7 +196,7 @@ func (l *Log) Append(ctx context.Context, after replication.Head, e *replication
 		}
 		args = append(args, string(writes[i].Key), there, string(writes[i].Value))
 	}
-	answer, err := do(ctx, &l.link, "append a change of records", callTimeout, func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
+	answer, err := do(ctx, &l.link, "append a change of records", callTimeout+replication.SendTime(e), func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
 		// A connection that is made only now would delay the call beyond its end.
 		return appendScript.Exec(connect.NoDialContext{Context: ctx}, c, []string{l.head, l.entries, l.state, l.lock}, args).ToArray()
 	})
