@@ -167,7 +167,7 @@ func (e *entry) hasMany() bool { return e.always || e.remaining.Load() >= 2*stin
 // refills reports whether so much of a bucket refills in a pause that a few nodes can share it.
 func (e *entry) refills() bool {
 	nodes, _ := limits.SharedBy(e.limit.Load())
-	return nodes*stint.LeaseShare >= stint.LeaseLeast
+	return nodes > 0
 }
 
 // clip limits n to the range of the fields of a loan.
@@ -211,8 +211,8 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 			limit: e.limit.Load(), decision: *d, answered: now,
 		})
 	}
-	_, pause := limits.SharedBy(e.limit.Load())
-	shared := a.Empty >= pause && e.refills()
+	nodes, pause := limits.SharedBy(e.limit.Load())
+	shared := nodes > 0 && a.Empty >= pause
 	if shared { // a message takes the place of all calls of a pause, and need not save more
 		e.savings = noExperience.savings
 	}

@@ -18,12 +18,17 @@ func RefillTime(l *stint.Limit) time.Duration {
 }
 
 // SharedBy returns how many nodes share a leased bucket that is used up, at most, and for how long each of
-// them then waits for its part of what is refilled, see [stint.LeasePause]. Other limits are not shared.
+// them then waits for its part of what is refilled, see [stint.LeasePause]. They share it only if a pause refills
+// as many units as are worth lending: otherwise nodes is 0, as for other limits.
 func SharedBy(l *stint.Limit) (nodes int, pause time.Duration) {
 	s := l.Spec()
 	if s.Algorithm != stint.TokenBucket {
 		return 0, 0
 	}
 	pause = min(stint.LeasePause, (RefillTime(l) / stint.LeasePart).Truncate(time.Microsecond)) // as stores count
-	return int(pause.Seconds() * float64(s.Requests) / s.Per.Seconds() / stint.LeaseShare), pause
+	nodes = int(pause.Seconds() * float64(s.Requests) / s.Per.Seconds() / stint.LeaseShare)
+	if nodes*stint.LeaseShare < stint.LeaseLeast {
+		nodes = 0
+	}
+	return nodes, pause
 }

@@ -35,7 +35,9 @@ func TestSharedBy(t *testing.T) {
 	}{
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100}, 12, 250 * time.Millisecond},
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 64}, 8, 16 * time.Millisecond},
-		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 600, Per: time.Minute, Burst: 600}, 1, 250 * time.Millisecond},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 600, Per: time.Minute, Burst: 600}, 0, 250 * time.Millisecond},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 32, Per: time.Second, Burst: 32}, 4, 250 * time.Millisecond},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 31, Per: time.Second, Burst: 31}, 0, 250 * time.Millisecond},
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 160, Per: time.Second, Burst: 123}, 15, 192187 * time.Microsecond}, // what a store tells
 		{stint.Spec{Requests: 100, Per: time.Second}, 0, 0},
 	} {
