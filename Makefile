@@ -11,13 +11,13 @@ EACH := scripts/each-module.sh
 
 # How long `make fuzz` stays at each target: a time (5m) or a number of inputs (20000x).
 FUZZTIME ?= 1m
-# Flags for every `go test`; .ci/run adds -count=1.
+# Flags for every `go test`; .ci/run adds -count=1. Vetting is left to lint, which vets all modules.
 GOTESTFLAGS ?=
 # Which benchmarks `make bench-go` runs.
 BENCH ?= .
 
 .PHONY: run try demo gateway test check fmt fmt-check lint short unit race fuzz fuzz-smoke bench bench-go bench-gateway bench-test long \
-	examples release module-path site vet-systems test-api tidy-check deps tools clean help unit-servers
+	examples check-examples release module-path site systems test-api tidy-check deps tools clean help unit-servers
 
 run: ## start the service with the example configuration
 	scripts/build.sh
@@ -32,7 +32,7 @@ demo: ## three nodes on one Redis with leases, load, one of them killed: does th
 gateway: ## start the gateway on https://127.0.0.1:8443 with a page, an upstream, a key and a list
 	scripts/gateway.sh
 
-test: deps fmt-check lint vet-systems unit race unit-servers fuzz-smoke bench-test examples test-api tidy-check ## install what the tests need, then run all of them
+test: deps fmt-check lint systems unit race unit-servers fuzz-smoke bench-test check-examples test-api tidy-check ## install what the tests need, then run all of them
 
 # Tests wait for servers and clocks, so those of the examples run beside the others.
 check: fmt-check lint ## format check, lint and short unit tests: before each commit
@@ -48,21 +48,21 @@ fmt-check: $(LINTER) ## fail if a Go file is not formatted
 lint: $(LINTER) ## run the linters, go vet among them
 	GOGC=400 $(EACH) $(CURDIR)/$(LINTER) run --config $(CURDIR)/.golangci.yml
 
-# -short means smaller numbers in the same tests; nothing is skipped by it. lint has vetted
-# them. Many wait for real servers, so more of them run at a time than there are processors.
+# -short means smaller numbers in the same tests; nothing is skipped by it.
+# Many wait for real servers, so more of them run at a time than there are processors.
 short: ## unit tests of the root module with small numbers
 	n=$$((2 * $$(getconf _NPROCESSORS_ONLN))); go test -short -vet=off -p $$n -parallel $$n $(GOTESTFLAGS) ./...
 
 # The longest packages take six to eight minutes on two processors; a busy machine needs more than the usual ten.
 unit: ## unit tests of the root module
-	go test -timeout 20m $(GOTESTFLAGS) ./...
+	go test -vet=off -timeout 20m $(GOTESTFLAGS) ./...
 
 unit-servers: ## the tests of store/redis on Redis 6.2, the oldest that is served, and on Valkey
 	scripts/test-servers.sh $(GOTESTFLAGS)
 
 race: ## unit tests under the race detector, with small numbers
-	go test -race -short -timeout 20m $(GOTESTFLAGS) ./...
-	go -C examples test -race -short -timeout 20m $(GOTESTFLAGS) ./...
+	go test -race -short -vet=off -timeout 20m $(GOTESTFLAGS) ./...
+	go -C examples test -race -short -vet=off -timeout 20m $(GOTESTFLAGS) ./...
 
 fuzz: ## fuzz each target, those of the gateway too, for FUZZTIME (make fuzz FUZZTIME=5m)
 	scripts/fuzz.sh $(FUZZTIME)
@@ -108,17 +108,17 @@ bench-gateway: ## CPU time of a request through the gateway beside bare Caddy an
 	go -C gateway test -count=1 -v -timeout 30m -run '^TestCPU$$' ./proof -args -proof.cpu=200000
 
 bench-test: ## build the other modules and run their tests
-	$(EACH) --but-root go vet ./...
-	$(EACH) --but-root go test -timeout 20m $(GOTESTFLAGS) ./...
+	$(EACH) --but-root go test -vet=off -timeout 20m $(GOTESTFLAGS) ./...
 
-vet-systems: ## go vet for the other systems and widths that people build for
-	for system in windows/amd64 darwin/arm64 linux/386; do \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(EACH) --but-release go vet ./...; \
-	done
+systems: ## check that all code is valid on the other systems and widths that people build for
+	go -C tools/release build -o $(CURDIR)/$(BIN)/systems ./systems
+	$(EACH) --but-release $(CURDIR)/$(BIN)/systems windows/amd64 darwin/arm64 linux/386
 
 # In short form: bench-test runs the same tests in full.
-examples: ## compile and run the examples, and check their rule files
-	go -C examples test -short $(GOTESTFLAGS) ./...
+examples: check-examples ## compile and run the examples, and check their rule files
+	go -C examples test -short -vet=off $(GOTESTFLAGS) ./...
+
+check-examples:
 	go run ./cmd/stint check examples/rules/*.yaml examples/catalog/*
 
 test-api: ## run schemathesis with docs/openapi.yaml against a running server
