@@ -12,6 +12,7 @@ import (
 
 	"stint"
 	"stint/facts/advice"
+	"stint/internal/testkit"
 	"stint/replay/accesslog"
 )
 
@@ -225,6 +226,7 @@ func TestAdviceOfTraces(t *testing.T) {
 // TestAdviceMends parses the lines of each advice as a rule file, and replays the trace by them: the
 // cause is gone, and there is no other.
 func TestAdviceMends(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for name, c := range traces {
 		if c.cause == "" {
 			continue

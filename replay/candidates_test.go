@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"stint/internal/testkit"
 )
 
 // candidateRules limit addresses, and paths of addresses beside them.
@@ -29,6 +31,7 @@ http:
 // What a candidate would deny is within 1 % of what its limit denies after it has taken the candidate's
 // numbers, on the same log, beside other limits that deny requests too.
 func TestCandidatesPredictTheFlip(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, tt := range []struct{ policy, limit, candidate, flipped string }{
 		{"", "per: 1m, requests: 10", "requests: 20", "per: 1m, requests: 20"},
 		{"", "per: 1m, requests: 20", "requests: 10", "per: 1m, requests: 10"},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/replay/accesslog"
 	"stint/replay/whatif"
@@ -280,6 +281,7 @@ func (s *served) decide(t *testing.T, req *limiter.Request, status int) *limiter
 // store of the service, which decide the same lines in order. The results for another algorithm
 // must equal those of a table with that algorithm in all rules.
 func TestRulesAsServed(t *testing.T) {
+	testkit.OneGoroutine(t)
 	file := beginning(t, "testdata/apache_access.log.gz")
 	lines, times := sortedLines(t, file)
 	for name, text := range ruleTexts {
@@ -327,6 +329,7 @@ func checkServed(t *testing.T, report *Report, want *served) {
 // TestRulesLineByLine replays generated logs with every kind of result, and compares each line with
 // the limiter on the store of the service and on the reference store.
 func TestRulesLineByLine(t *testing.T) {
+	testkit.OneGoroutine(t)
 	random := rand.New(rand.NewPCG(6, 9))
 	length := 3000
 	if testing.Short() {

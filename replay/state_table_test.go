@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"stint/internal/testkit"
 	"stint/replay/accesslog"
 	"stint/replay/whatif"
 )
@@ -49,6 +50,7 @@ func TestStateTableForgets(t *testing.T) {
 // TestStateTableForgetsNothingThatMatters compares the counts of many keys with and without other
 // keys whose logs are freed meanwhile.
 func TestStateTableForgetsNothingThatMatters(t *testing.T) {
+	testkit.OneGoroutine(t)
 	var busy, alone bytes.Buffer
 	for i := range 30_000 {
 		s := i / 10

@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/fleet/gossip"
+	"stint/internal/testkit"
 )
 
 // told returns what all nodes have sent.
@@ -23,6 +24,7 @@ func (f *fleet) told() (s gossip.Stats) {
 // The number of messages does not grow with the decisions, and their bytes grow at most with the
 // counts that changed. docs/coordination-proof.md has its numbers from this test.
 func TestCost(t *testing.T) {
+	testkit.OneGoroutine(t)
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000000, Per: time.Second, Burst: 1000000})
 	sizes := []int{3, 10, 30, 100}
 	if testing.Short() {

@@ -191,6 +191,7 @@ func TestEarlierRelease(t *testing.T) {
 // Two parts of a fleet that were apart for so long that each took the other for dead owe nothing
 // when they meet again, if they took no more than the rate.
 func TestApartForLong(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for name, l := range map[string]*stint.Limit{
 		"bucket": stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 10, Per: time.Second, Burst: 100}),
 		"window": stint.MustLimit(stint.Spec{Requests: 20, Per: 2 * time.Second, CarryDebt: true}),
@@ -224,6 +225,7 @@ func TestApartForLong(t *testing.T) {
 // repeated and the fleet is divided. The settled use is that of the periods that are dropped, and in the
 // end all nodes know what was taken.
 func TestSettled(t *testing.T) {
+	testkit.OneGoroutine(t)
 	day := stint.MustLimit(stint.Spec{Requests: 100000, Per: 24 * time.Hour})
 	slow := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 24 * time.Hour, Burst: 10000})
 	for seed := range uint64(120) {
@@ -317,6 +319,7 @@ func TestSettled(t *testing.T) {
 // Nodes that stop, one after the other, are forgotten an hour later, also by those that started
 // meanwhile and heard of them. What is known of a key is settled all the time.
 func TestReplaced(t *testing.T) {
+	testkit.OneGoroutine(t)
 	day := stint.MustLimit(stint.Spec{Requests: 1000000, Per: 24 * time.Hour})
 	bucket := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: 10 * time.Second, Burst: 100})
 	f := newNodes(t, 4)

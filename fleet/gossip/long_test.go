@@ -7,6 +7,7 @@ import (
 
 	"stint"
 	"stint/fleet/gossip/wire"
+	"stint/internal/testkit"
 )
 
 // many is a number of keys whose counts do not fit into one message.
@@ -43,6 +44,7 @@ func (f *nodesOf) wrong(at int, l *stint.Limit) (n int) {
 // An answer that is too long for one message is split. The receiver uses it once all parts have
 // arrived, in any order and however often, and not before. It asks again for a lost part.
 func TestLongAnswer(t *testing.T) {
+	testkit.OneGoroutine(t)
 	day := stint.MustLimit(stint.Spec{Requests: 100, Per: stint.MaxPer, CarryDebt: true})
 	for _, row := range []struct {
 		name  string

@@ -9,6 +9,7 @@ import (
 
 	"stint"
 	"stint/fleet/gossip"
+	"stint/internal/testkit"
 	"stint/store/storetest"
 )
 
@@ -145,6 +146,7 @@ func (f *fleet) left(i int, key stint.Key, l *stint.Limit) int64 {
 
 // Whatever becomes of messages, in the end all nodes know the same, which is what was taken.
 func TestTotals(t *testing.T) {
+	testkit.OneGoroutine(t)
 	day := stint.MustLimit(stint.Spec{Requests: 100000, Per: 24 * time.Hour})
 	slow := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1, Per: 24 * time.Hour, Burst: 10000})
 	rounds := 200

@@ -6,6 +6,7 @@ import (
 
 	"stint"
 	"stint/fleet/sim"
+	"stint/internal/testkit"
 )
 
 // TestOneClockRuns: no random history of leases sets the wall clock of a node back while the node is paused.
@@ -44,6 +45,7 @@ func TestOneClockRuns(t *testing.T) {
 // limits at most pass too much by it, once, however many nodes and windows there are. Of a
 // bucket it changes nothing.
 func TestClocksApart(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const nodes = 10
 	for _, spec := range []stint.Spec{
 		{Requests: 300, Per: time.Second, CarryDebt: true},

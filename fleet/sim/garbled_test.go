@@ -7,12 +7,14 @@ import (
 
 	"stint"
 	"stint/fleet/sim"
+	"stint/internal/testkit"
 )
 
 // TestGarbled: a key whose state the store cannot read for a while takes no other key with it,
 // in no mode, and what was let pass of it is told once, also where messages are lost, come
 // twice and overtake each other.
 func TestGarbled(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const nodes, keys, length = 5, 8, 20 * time.Second
 	seeds := uint64(10)
 	if testing.Short() {

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"stint/fleet/sim"
+	"stint/internal/testkit"
 )
 
 // TestIdle: nodes without takes for so long that they drop their keys, or that are cut off or
 // frozen meanwhile, come back. No more passes than the bound. After all nodes have met again,
 // gossip nodes have nearly all of the total debt, and count nothing as used that was not.
 func TestIdle(t *testing.T) {
+	testkit.OneGoroutine(t)
 	n := max(1, *histories/4)
 	if testing.Short() {
 		n = max(1, n/20)

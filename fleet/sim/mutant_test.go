@@ -6,6 +6,7 @@ import (
 	"stint"
 	"stint/fleet/lease"
 	"stint/fleet/sim"
+	"stint/internal/testkit"
 )
 
 // naive is a ledger with the usual mistake: it counts lent units as taken, and the bucket refills
@@ -175,6 +176,7 @@ func again(ledger sim.Ledger, changed *int) sim.Ledger {
 // An ask that comes twice, or late, lends and debits nothing. No bound would show that: who
 // debits twice lets pass less, not more.
 func TestAsksAgain(t *testing.T) {
+	testkit.OneGoroutine(t)
 	n := uint64(20)
 	if testing.Short() {
 		n = 12

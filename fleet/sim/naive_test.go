@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/testkit"
 )
 
 // naive is a process that decides alone, and notes what it took.
@@ -113,6 +114,7 @@ func through(o Options) (Result, int64) {
 // or its counts differ from the others' without a bound. The real modes do neither, in the same
 // histories.
 func TestNaive(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const nodes = 5
 	for _, row := range []struct {
 		name        string

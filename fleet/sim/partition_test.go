@@ -7,12 +7,14 @@ import (
 
 	"stint"
 	"stint/fleet/sim"
+	"stint/internal/testkit"
 )
 
 // TestStale measures S: for nodes that report to each other, an interval and a message; for nodes
 // that report to the store, an interval until the store has the report and one more until the other
 // node asks, and both exchanges. Lost messages make it longer.
 func TestStale(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const nodes, length, interval = 10, 20 * time.Second, 100 * time.Millisecond
 	network := sim.Network{Least: time.Millisecond, Most: 5 * time.Millisecond}
 	for _, row := range []struct {
@@ -48,6 +50,7 @@ func TestStale(t *testing.T) {
 // rate for as long; and when it is whole again nothing is forgotten: what passed too much is
 // paid back before anything else passes.
 func TestSplit(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const length, at, apart = 14 * time.Second, 2 * time.Second, 3 * time.Second
 	limit := stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 200, Per: time.Second, Burst: 500})
 	for _, ways := range []int64{2, 3, 5} {

@@ -13,6 +13,7 @@ import (
 
 	"stint"
 	"stint/fleet/sim"
+	"stint/internal/testkit"
 )
 
 // busy is the load of the published figures: 10,000 a second may pass, on 20 nodes.
@@ -167,6 +168,7 @@ func TestRandomFaults(t *testing.T) {
 // TestKeptAfterLoss: with after_loss: kept a store that lost its data admits its limit once more, and
 // no more than that, whatever else happens. A store that only starts again admits nothing more.
 func TestKeptAfterLoss(t *testing.T) {
+	testkit.OneGoroutine(t)
 	n := max(1, *histories/4)
 	if testing.Short() {
 		n = max(1, n/25)
@@ -203,6 +205,7 @@ func TestKeptAfterLoss(t *testing.T) {
 // TestDivided: with a share for each node, no more than the limit passes either, however long nodes
 // are cut off from the store and whichever of them end, and the shares continue to work.
 func TestDivided(t *testing.T) {
+	testkit.OneGoroutine(t)
 	n := max(1, *histories/8)
 	if testing.Short() {
 		n = max(1, n/20)
@@ -229,6 +232,7 @@ func TestDivided(t *testing.T) {
 
 // TestCutOff: nodes that never reach the store pass their parts, all of it and no more.
 func TestCutOff(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const nodes, length = 4, 20 * time.Second
 	for _, limit := range []*stint.Limit{
 		stint.MustLimit(stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second, Burst: 1000}),

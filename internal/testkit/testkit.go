@@ -10,8 +10,8 @@ import (
 // STINT_NO_SKIP is set and not empty, the test fails instead, so that no test is skipped unnoticed.
 // why names the missing thing and how to get it.
 //
-// Only SkipOrFail, SkipNotGranted and Long may skip a test: internal/repository refuses any other
-// t.Skip.
+// Only SkipOrFail, SkipNotGranted, Long and OneGoroutine may skip a test: internal/repository refuses
+// any other t.Skip.
 func SkipOrFail(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" || os.Getenv("STINT_NO_SKIP") != "" {
@@ -34,6 +34,15 @@ func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() && !Race {
 		t.Skip("long: make test runs it")
+	}
+}
+
+// OneGoroutine skips a long test under the race detector, which finds nothing where one goroutine works
+// at a time, or where several share nothing. make test runs the test without the detector too.
+func OneGoroutine(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("one goroutine: make test runs it without the race detector")
 	}
 }
 

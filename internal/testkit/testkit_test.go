@@ -93,3 +93,14 @@ func TestHeap(t *testing.T) {
 		t.Errorf("%d bytes of %d, and %d after that", with, size, without)
 	}
 }
+
+func TestOneGoroutine(t *testing.T) {
+	ran := false
+	t.Run("long", func(t *testing.T) {
+		OneGoroutine(t)
+		ran = true
+	})
+	if ran == Race {
+		t.Errorf("ran %t, with the race detector %t", ran, Race)
+	}
+}

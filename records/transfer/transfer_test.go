@@ -251,6 +251,7 @@ func TestRefused(t *testing.T) {
 
 // Cut anywhere, an export is refused.
 func TestCut(t *testing.T) {
+	testkit.OneGoroutine(t)
 	f := open(t)
 	sample(t, f)
 	other := open(t)

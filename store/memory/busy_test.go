@@ -16,6 +16,7 @@ import (
 // Keys that are asked for all the time keep their slots, although their states expire in between. When
 // they are no longer asked for, the memory is free again.
 func TestBusyKeysKeepSlots(t *testing.T) {
+	testkit.OneGoroutine(t)
 	now := stint.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	s := New(Options{Clock: func() stint.Instant { return now }})
 	l := limit(t, stint.Spec{Algorithm: stint.TokenBucket, Requests: 1000, Per: time.Second})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/testkit"
 )
 
 // budgets are the smallest, two others, the default, and one that no test can use up.
@@ -69,6 +70,7 @@ func TestManyNewKeys(t *testing.T) {
 // TestManyNewKeysAtEveryFill: stores decide calls of many new keys whatever fills their shards:
 // states, the whole budget, or claims that were never written.
 func TestManyNewKeysAtEveryFill(t *testing.T) {
+	testkit.OneGoroutine(t)
 	l, full := limit(t, specs[0]), limit(t, specs[0])
 	s := New(Options{Budget: 1})
 	s.Take("spent", full, 100)

@@ -156,6 +156,7 @@ func TestTogetherIsExact(t *testing.T) {
 // TestEviction: with ten times the keys that fit, keys over their limit stay over it, and each new
 // key is decided.
 func TestEviction(t *testing.T) {
+	testkit.OneGoroutine(t)
 	n := 10_000_000
 	if testing.Short() {
 		n = 300_000
@@ -192,6 +193,7 @@ func TestEviction(t *testing.T) {
 // TestEvictionOfOverLimitKeys: if every key is over its limit, the one nearest its reset is evicted
 // first, and counted.
 func TestEvictionOfOverLimitKeys(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, test := range []struct {
 		algorithm stint.Algorithm
 		keys      int // about twice as many as fit

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/testkit"
 )
 
 // noon is the time of the tests of snapshots.
@@ -245,6 +246,7 @@ func TestSnapshotOfAFastClock(t *testing.T) {
 
 // With a smaller budget the keys over their limit stay.
 func TestLoadKeepsToTheBudget(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, test := range []struct {
 		spec stint.Spec
 		keys int // about twice as many as fit
@@ -288,6 +290,7 @@ func small(t testing.TB) []byte {
 
 // Load refuses a snapshot in which any byte is changed, missing or added.
 func TestLoadRefusesDamage(t *testing.T) {
+	testkit.OneGoroutine(t)
 	written := small(t)
 	if _, err := Load(bytes.NewReader(written), Options{}); err != nil {
 		t.Fatal(err)
