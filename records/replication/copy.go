@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// updateTimeout is how long a change may take, with all waiting, beside SendTime.
+	// updateTimeout is how long a change may take, with all waiting, beside the time for which it is sent.
 	updateTimeout = 2 * time.Second
 
 	// tries is how often a change is tried if other nodes change the records at the same time.
@@ -301,7 +301,7 @@ func (c *Copy) try(ctx context.Context, change func(*Tx) error) (moved bool, err
 			return err
 		}
 		deadline, _ := ctx.Deadline()
-		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(SendTime(&e)))
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(sendTime(&e)))
 		defer cancel()
 		head, err := c.options.Log.Append(ctx, own, &e, writes, forget)
 		switch {
@@ -328,10 +328,13 @@ func (c *Copy) try(ctx context.Context, change func(*Tx) error) (moved bool, err
 	return false, err
 }
 
-// SendTime is how much longer a large entry may take than a small one: one of MaxChange bytes needs 16 s over 2
-// megabits a second, or on a machine that has as little time for it.
-func SendTime(e *Entry) time.Duration {
-	return time.Duration(len(e.Data)) * 16 * time.Second / MaxChange
+// MaxSendTime is how much longer an entry of MaxChange bytes may take than a small one. It is sent as an entry and as
+// the writes to the state, so 4 megabits a second are enough.
+const MaxSendTime = 16 * time.Second
+
+// sendTime is how much longer an entry may take than a small one.
+func sendTime(e *Entry) time.Duration {
+	return time.Duration(len(e.Data)) * MaxSendTime / MaxChange
 }
 
 // ErrTooLarge is wrapped by the error of a change with more than MaxChange bytes. It does not help to

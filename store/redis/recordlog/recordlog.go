@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -36,8 +37,13 @@ func script(name string) *rueidis.Lua {
 }
 
 const (
-	// callTimeout is how long one call may take, beside the time that it waits for an entry or sends one.
-	callTimeout = time.Second
+	// callTimeout is how long one call may take, beside the time that it waits for an entry, and largeTimeout a
+	// call that sends a large entry, or reads one.
+	callTimeout  = time.Second
+	largeTimeout = callTimeout + replication.MaxSendTime
+
+	// large is from how many bytes on an entry is large.
+	large = 64 << 10
 
 	// readMost is the most entries that Read returns, and readBytes the most bytes of data, but for the
 	// last entry. So the server is not busy for long, and nodes need little memory.
@@ -62,9 +68,16 @@ const (
 
 // Log is a [replication.Log] in Redis (6.2 and later) or Valkey. It is safe for concurrent use. It connects
 // at its first call and again after a connection was lost, so it can be opened before its server
-// starts. No call takes much longer than a second, except Read and State.
+// starts. No call takes much longer than a second, except Read, State, and Append of a large entry.
 type Log struct {
-	link                                        connect.Link
+	link connect.Link
+
+	// largeLink is for what takes long: a connection of link counts as lost after two seconds without an answer.
+	largeLink connect.Link
+
+	// tooLarge means that the last read took too long, so that the next one is over largeLink.
+	tooLarge atomic.Bool
+
 	head, entries, state, nodes, lock, restored string // keys
 
 	maxEntries, maxBytes int
@@ -80,21 +93,28 @@ func Open(url, namespace string) (*Log, error) {
 		return nil, err
 	}
 	key := func(name string) string { return namespace + ":{records}:" + name }
+	patient := target
+	patient.ConnWriteTimeout = largeTimeout
 	return &Log{
-		link: connect.Link{Target: target},
+		link: connect.Link{Target: target}, largeLink: connect.Link{Target: patient},
 		head: key("head"), entries: key("log"), state: key("state"), nodes: key("nodes"), lock: key("restore"), restored: key("restored"),
 		maxEntries: maxEntries, maxBytes: maxBytes,
 	}, nil
 }
 
 // Close closes all connections. Calls in flight fail.
-func (l *Log) Close() { l.link.Close() }
+func (l *Log) Close() {
+	l.link.Close()
+	l.largeLink.Close()
+}
+
+// slow is what to do about a call that took too long. How long it may take is no setting.
+const slow = "check the server's load and the network"
 
 // do calls a function with the client of a link, and returns what it returns. It returns when ctx is done, even if
 // the client still connects or waits; the function then ends later, and the error wraps stint.ErrUnknown. So the
 // function must write nothing of its caller, who may have left.
 func do[T any](ctx context.Context, link *connect.Link, doing string, timeout time.Duration, call func(context.Context, rueidis.Client) (T, error)) (T, error) {
-	const slow = "check the server's load and the network"
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, &connect.Error{Doing: doing, Problem: "not sent: no time was left", Hint: slow, Err: err}
@@ -130,9 +150,51 @@ func do[T any](ctx context.Context, link *connect.Link, doing string, timeout ti
 	}
 	err = connect.Explain(doing, got.err)
 	if fault, ok := errors.AsType[*connect.Error](err); ok && (errors.Is(fault, context.DeadlineExceeded) || errors.Is(fault, context.Canceled)) {
-		fault.Hint = slow // how long a call may take is no setting
+		fault.Hint = slow
 	}
 	return none, err
+}
+
+// doLarge is do for a call that may take largeTimeout. It makes it only if the server answers at once.
+func doLarge[T any](ctx context.Context, l *Log, doing string, call func(context.Context, rueidis.Client) (T, error)) (T, error) {
+	_, err := do(ctx, &l.largeLink, doing, callTimeout, func(ctx context.Context, c rueidis.Client) (none struct{}, err error) {
+		if err = c.Do(ctx, c.B().Xread().Count(1).Streams().Key(l.entries).Id("$").Build()).Error(); rueidis.IsRedisNil(err) {
+			err = nil
+		}
+		return none, err
+	})
+	if errors.Is(err, stint.ErrUnknown) {
+		err = &connect.Error{Doing: doing, Problem: "not sent: the server does not answer", Hint: slow, Err: context.DeadlineExceeded}
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return do(ctx, &l.largeLink, doing, largeTimeout, call)
+}
+
+// doSend is do for a call that sends so many bytes.
+func doSend[T any](ctx context.Context, l *Log, doing string, size int, call func(context.Context, rueidis.Client) (T, error)) (T, error) {
+	if size < large {
+		return do(ctx, &l.link, doing, callTimeout, call)
+	}
+	return doLarge(ctx, l, doing, call)
+}
+
+// doRead is do for a call with an answer of unknown size. One that took too long fails, and the next one may take
+// largeTimeout: so a server that does not answer is noticed after a second, and a large answer arrives nevertheless.
+func doRead[T any](ctx context.Context, l *Log, doing string, call func(context.Context, rueidis.Client) (T, error)) (T, error) {
+	began := time.Now()
+	if l.tooLarge.Load() {
+		answer, err := doLarge(ctx, l, doing, call)
+		l.tooLarge.Store(err == nil && time.Since(began) >= callTimeout)
+		return answer, err
+	}
+	answer, err := do(ctx, &l.link, doing, callTimeout, call)
+	if err != nil && time.Since(began) >= callTimeout {
+		l.tooLarge.Store(true)
+	}
+	return answer, err
 }
 
 // Read implements replication.Log.
@@ -149,7 +211,7 @@ func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entri
 			return nil, head, err
 		}
 	}
-	answer, err := do(ctx, &l.link, "read changes of records", callTimeout, func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
+	answer, err := doRead(ctx, l, "read changes of records", func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
 		return readScript.Exec(ctx, c, []string{l.head, l.entries, l.state}, []string{number(after), strconv.Itoa(readMost), strconv.Itoa(readBytes)}).ToArray()
 	})
 	if err == nil {
@@ -196,10 +258,11 @@ func (l *Log) Append(ctx context.Context, after replication.Head, e *replication
 		}
 		args = append(args, string(writes[i].Key), there, string(writes[i].Value))
 	}
-	answer, err := do(ctx, &l.link, "append a change of records", callTimeout+replication.SendTime(e), func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
+	call := func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
 		// A connection that is made only now would delay the call beyond its end.
 		return appendScript.Exec(connect.NoDialContext{Context: ctx}, c, []string{l.head, l.entries, l.state, l.lock}, args).ToArray()
-	})
+	}
+	answer, err := doSend(ctx, l, "append a change of records", len(e.Data), call)
 	if err != nil {
 		return head, err
 	}
@@ -221,7 +284,7 @@ func (l *Log) Append(ctx context.Context, after replication.Head, e *replication
 // State implements replication.Log.
 func (l *Log) State(ctx context.Context, page func([]replication.Write) error) error {
 	for cursor := uint64(0); ; {
-		found, err := do(ctx, &l.link, "read the records", callTimeout, func(ctx context.Context, c rueidis.Client) (rueidis.ScanEntry, error) {
+		found, err := doRead(ctx, l, "read the records", func(ctx context.Context, c rueidis.Client) (rueidis.ScanEntry, error) {
 			return c.Do(ctx, c.B().Hscan().Key(l.state).Cursor(cursor).Count(pageSize).Build()).AsScanEntry()
 		})
 		if err != nil {
@@ -245,7 +308,11 @@ func (l *Log) Restore(ctx context.Context, instead, head replication.Head, pages
 	token := rand()
 	step := func(ctx context.Context, name string, args ...string) (bool, error) {
 		all := append([]string{name, token, strconv.FormatInt(lease.Milliseconds(), 10)}, args...)
-		return do(ctx, &l.link, "restore the records", callTimeout, func(ctx context.Context, c rueidis.Client) (bool, error) {
+		size := 0
+		for _, arg := range args {
+			size += len(arg)
+		}
+		return doSend(ctx, l, "restore the records", size, func(ctx context.Context, c rueidis.Client) (bool, error) {
 			return restoreScript.Exec(ctx, c, []string{l.head, l.entries, l.state, l.lock, l.restored}, all).AsBool()
 		})
 	}
