@@ -113,8 +113,9 @@ func (a *App) dropEvents(ctx context.Context, now time.Time) {
 		}
 	}
 	if err == nil && len(ids) > 0 {
-		err = outbox.Done(ctx, ids)
-		a.log.Warn("events dropped: rules have notify, and there is no receiver", "events", len(ids), "hint", "write webhooks into the config file, or leave notify out")
+		if err = outbox.Done(ctx, ids); err == nil {
+			a.log.Warn("events dropped: rules have notify, and there is no receiver", "events", len(ids), "hint", "write webhooks into the config file, or leave notify out")
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		a.log.Error("events of thresholds not read", "error", err)
