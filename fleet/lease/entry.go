@@ -166,8 +166,13 @@ func (e *entry) hasMany() bool { return e.always || e.remaining.Load() >= 2*stin
 
 // refills reports whether so much of a bucket refills in a pause that a few nodes can share it.
 func (e *entry) refills() bool {
-	nodes, _ := limits.SharedBy(e.limit.Load())
+	nodes, _ := e.sharedBy()
 	return nodes > 0
+}
+
+// sharedBy is limits.SharedBy for takes that cost as much as the last one that the store decided.
+func (e *entry) sharedBy() (nodes int, pause time.Duration) {
+	return limits.SharedBy(e.limit.Load(), max(1, e.cost))
 }
 
 // clip limits n to the range of the fields of a loan.
@@ -211,7 +216,7 @@ func (e *entry) applyLocked(a *stint.Loan, d *stint.Decision, ahead time.Duratio
 			limit: e.limit.Load(), decision: *d, answered: now,
 		})
 	}
-	nodes, pause := limits.SharedBy(e.limit.Load())
+	nodes, pause := e.sharedBy()
 	shared := nodes > 0 && a.Empty >= pause
 	if shared { // a message takes the place of all calls of a pause, and need not save more
 		e.savings = noExperience.savings
@@ -254,7 +259,7 @@ func (e *entry) pause(now Moment) time.Duration {
 	if e.algorithm != stint.TokenBucket || e.held.Load() != nil || now.reached(e.strict) && e.hasMany() {
 		return 0
 	}
-	_, pause := limits.SharedBy(e.limit.Load())
+	_, pause := e.sharedBy()
 	return pause
 }
 

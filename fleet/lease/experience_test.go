@@ -21,17 +21,19 @@ func TestAsksOnlyWhatPays(t *testing.T) {
 		name  string
 		limit *stint.Limit
 		nodes int
+		cost  uint32
 		rate  float64 // takes a second of each burst
 		burst int     // takes of each burst; 0: no pauses
 		wants int64   // attempts to borrow in 200 s, at most
 		lent  bool    // any of them brings units
 	}{
-		{"a rare key that is busy by chance", fast, 1, 5, 0, 0, false},
-		{"a busy key", fast, 1, 20, 0, 300, true},
-		{"a key that is used up", hundred, 8, 300, 0, inPauses, true}, // of 300 takes a second
-		{"a key of which all nodes together want too much", three, 8, 800, 0, inPauses, true},
-		{"a key that is used up, of which all nodes cannot get two units in a pause", sixtyFour, 20, 300, 0, 100, false},
-		{"a key that is busy for a moment again and again", fast, 1, 500, 18, 12, true},
+		{"a rare key that is busy by chance", fast, 1, 1, 5, 0, 0, false},
+		{"a busy key", fast, 1, 1, 20, 0, 300, true},
+		{"a key that is used up", hundred, 8, 1, 300, 0, inPauses, true}, // of 300 takes a second
+		{"a key of which all nodes together want too much", three, 8, 1, 800, 0, inPauses, true},
+		{"a key that is used up, of which all nodes cannot get two units in a pause", sixtyFour, 20, 1, 300, 0, 100, false},
+		{"a key that is used up, of which a pause refills one take", hundred, 4, 25, 200, 0, 100, true},
+		{"a key that is busy for a moment again and again", fast, 1, 1, 500, 18, 12, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -53,7 +55,7 @@ func TestAsksOnlyWhatPays(t *testing.T) {
 					}
 					used += d
 					pass(d)
-					f.Decide(t, takes%test.nodes, take("a", test.limit, 1))
+					f.Decide(t, takes%test.nodes, take("a", test.limit, test.cost))
 				}
 				calls, lent := uint64(0), uint64(0)
 				for _, node := range f.Nodes {

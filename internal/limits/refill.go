@@ -17,17 +17,17 @@ func RefillTime(l *stint.Limit) time.Duration {
 	return time.Duration(float64(s.Burst) * float64(s.Per) / float64(s.Requests))
 }
 
-// SharedBy returns how many nodes share a leased bucket that is used up, at most, and for how long each of
-// them then waits for its part of what is refilled, see [stint.LeasePause]. They share it only if a pause refills
-// as many units as are worth lending: otherwise nodes is 0, as for other limits.
-func SharedBy(l *stint.Limit) (nodes int, pause time.Duration) {
+// SharedBy returns how many nodes share a leased bucket that is used up, at most, if takes have a cost, and for how
+// long each of them then waits for its part of what is refilled, see [stint.LeasePause]. They share it only if a pause
+// refills enough for as many takes as a message must save to be worth it: otherwise nodes is 0, as for other limits.
+func SharedBy(l *stint.Limit, cost uint32) (nodes int, pause time.Duration) {
 	s := l.Spec()
 	if s.Algorithm != stint.TokenBucket {
 		return 0, 0
 	}
 	pause = min(stint.LeasePause, (RefillTime(l) / stint.LeasePart).Truncate(time.Microsecond)) // as stores count
 	nodes = int(pause.Seconds() * float64(s.Requests) / s.Per.Seconds() / stint.LeaseShare)
-	if nodes*stint.LeaseShare < stint.LeaseLeast {
+	if nodes*stint.LeaseShare < stint.LeaseLeast*int(cost) {
 		nodes = 0
 	}
 	return nodes, pause

@@ -58,7 +58,7 @@ func decidedStrict(l *stint.Limit) string {
 		return fmt.Sprintf("the store decides every take, as half of a quarter of %d is less than the %d units that are worth lending", l.Capacity(), stint.LeaseLeast)
 	}
 	few := fmt.Sprintf("the store decides takes of keys with fewer than %d takes a second on a node, and of keys whose lendable quarter, %d, is too little for all nodes that ask: a node that saves fewer than %d calls with each message stops asking for some time", stint.LeaseRate, l.Capacity()/stint.LeasePart, stint.LeaseSavings)
-	if nodes, pause := limits.SharedBy(l); nodes > 0 {
+	if nodes, pause := limits.SharedBy(l, 1); nodes > 0 {
 		few += fmt.Sprintf("; up to %d nodes share a key that is used up: each asks once in %s", nodes, text.ShortDuration(pause.Round(time.Millisecond)))
 	}
 	return few
