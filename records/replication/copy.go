@@ -241,8 +241,11 @@ func (c *Copy) Update(ctx context.Context, change func(*Tx) error, publish func(
 	deadline, _ := brief.Deadline()
 	ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	for range tries {
+	for i := range tries {
 		began := time.Now()
+		if i > 0 && ctx.Err() != nil { // sending took all the time
+			break
+		}
 		if err := c.catchUp(ctx); err != nil {
 			return err
 		}

@@ -214,3 +214,34 @@ func TestFollowSurvivesPages(t *testing.T) {
 		})
 	}
 }
+
+// slowLog takes three seconds for each entry, while another node makes a change.
+type slowLog struct{ *memoryLog }
+
+func (l slowLog) Append(ctx context.Context, after Head, e *Entry, writes []Write, forget bool) (Head, error) {
+	time.Sleep(3 * time.Second) // in the bubble's time
+	l.add("other", "1")
+	return l.memoryLog.Append(ctx, after, e, writes, forget)
+}
+
+// The error of a change that others were faster than while it was sent names them.
+func TestChangeOvertaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "copy.db")
+	db, err := bolt.Open(path, 0o600, nil)
+	testkit.Must(t, err)
+	p := &pages{inForce: map[string]string{}}
+	testkit.Must(t, db.Update(p.Init))
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(db, Options{
+			Path: path, Buckets: [][]byte{[]byte("about"), []byte(bucket)}, Log: slowLog{&memoryLog{state: map[string]string{}}},
+			Guard: guard, Revision: func(*bolt.Tx) uint64 { return 0 }, Init: p.Init, Applied: p.Applied, Replaced: p.Replaced, Describe: p.Describe,
+		})
+		testkit.Must(t, err)
+		c.options.Log.(slowLog).add("a", "1")
+		err = c.Update(t.Context(), func(tx *Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte("d"), []byte("4")) }, func() {})
+		if unavailable, ok := errors.AsType[*UnavailableError](err); !ok || !strings.Contains(unavailable.Problem, "other nodes change the records") {
+			t.Errorf("%v", err)
+		}
+		testkit.Must(t, c.Close())
+	})
+}

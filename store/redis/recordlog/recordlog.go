@@ -26,14 +26,20 @@ var (
 	appendScript  = script("append")
 	restoreScript = script("restore")
 	beatScript    = script("beat")
+
+	// appendLarge is appendScript for large entries: it is always sent with its text. A server that does not know
+	// a script would have to be sent the entry twice.
+	appendLarge = rueidis.NewLuaScriptNoSha(source("append"))
 )
 
-func script(name string) *rueidis.Lua {
+func script(name string) *rueidis.Lua { return rueidis.NewLuaScript(source(name)) }
+
+func source(name string) string {
 	text, err := sources.ReadFile("lua/" + name + ".lua")
 	if err != nil {
 		panic("stint: " + err.Error()) // the files are embedded in the program
 	}
-	return rueidis.NewLuaScript(string(text))
+	return string(text)
 }
 
 const (
@@ -75,7 +81,7 @@ type Log struct {
 	// largeLink is for what takes long: a connection of link counts as lost after two seconds without an answer.
 	largeLink connect.Link
 
-	// tooLarge means that the last read took too long, so that the next one is over largeLink.
+	// tooLarge means that the last read took long, so that the next one is over largeLink at once.
 	tooLarge atomic.Bool
 
 	head, entries, state, nodes, lock, restored string // keys
@@ -181,25 +187,30 @@ func doSend[T any](ctx context.Context, l *Log, doing string, size int, call fun
 	return doLarge(ctx, l, doing, call)
 }
 
-// doRead is do for a call with an answer of unknown size. One that took too long fails, and the next one may take
-// largeTimeout: so a server that does not answer is noticed after a second, and a large answer arrives nevertheless.
+// doRead is do for a call with an answer of unknown size: one that takes too long is repeated as a large one. So a
+// server that does not answer is noticed after two seconds, and a large answer arrives nevertheless.
 func doRead[T any](ctx context.Context, l *Log, doing string, call func(context.Context, rueidis.Client) (T, error)) (T, error) {
+	if !l.tooLarge.Load() {
+		began := time.Now()
+		if answer, err := do(ctx, &l.link, doing, callTimeout, call); !tookTooLong(ctx, err, began, callTimeout) {
+			return answer, err
+		}
+	}
 	began := time.Now()
-	if l.tooLarge.Load() {
-		answer, err := doLarge(ctx, l, doing, call)
-		l.tooLarge.Store(err == nil && time.Since(began) >= callTimeout)
-		return answer, err
-	}
-	answer, err := do(ctx, &l.link, doing, callTimeout, call)
-	if err != nil && time.Since(began) >= callTimeout {
-		l.tooLarge.Store(true)
-	}
+	answer, err := doLarge(ctx, l, doing, call)
+	l.tooLarge.Store(err == nil && time.Since(began) >= callTimeout)
 	return answer, err
+}
+
+// tookTooLong reports whether a call failed because it took too long, and not because the time of its caller ended.
+func tookTooLong(ctx context.Context, err error, began time.Time, timeout time.Duration) bool {
+	return err != nil && ctx.Err() == nil && time.Since(began) >= timeout
 }
 
 // Read implements replication.Log.
 func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entries []replication.Entry, head replication.Head, err error) {
-	if wait > 0 {
+	if wait > 0 && !l.tooLarge.Load() {
+		began := time.Now()
 		_, err := do(ctx, &l.link, "wait for changes of records", wait+callTimeout, func(ctx context.Context, c rueidis.Client) (none struct{}, err error) {
 			err = c.Do(ctx, c.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(l.entries).Id(number(after)+"-0").Build()).Error()
 			if rueidis.IsRedisNil(err) {
@@ -207,7 +218,10 @@ func (l *Log) Read(ctx context.Context, after uint64, wait time.Duration) (entri
 			}
 			return none, err
 		})
-		if err != nil {
+		switch {
+		case tookTooLong(ctx, err, began, wait+callTimeout): // the answer has an entry
+			l.tooLarge.Store(true)
+		case err != nil:
 			return nil, head, err
 		}
 	}
@@ -258,9 +272,13 @@ func (l *Log) Append(ctx context.Context, after replication.Head, e *replication
 		}
 		args = append(args, string(writes[i].Key), there, string(writes[i].Value))
 	}
+	script := appendScript
+	if len(e.Data) >= large {
+		script = appendLarge
+	}
 	call := func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisMessage, error) {
 		// A connection that is made only now would delay the call beyond its end.
-		return appendScript.Exec(connect.NoDialContext{Context: ctx}, c, []string{l.head, l.entries, l.state, l.lock}, args).ToArray()
+		return script.Exec(connect.NoDialContext{Context: ctx}, c, []string{l.head, l.entries, l.state, l.lock}, args).ToArray()
 	}
 	answer, err := doSend(ctx, l, "append a change of records", len(e.Data), call)
 	if err != nil {

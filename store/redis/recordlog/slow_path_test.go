@@ -3,9 +3,11 @@ package recordlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,9 +16,11 @@ import (
 	"stint/records/replication"
 )
 
-// slowPath returns the URL of a path to a server which carries so many bytes a second each way.
-func slowPath(t *testing.T, server string, rate int) string {
+// slowPath returns the URL of a path to a server which carries so many bytes a second each way, and how many it has
+// carried.
+func slowPath(t *testing.T, server string, rate int) (path string, carried *atomic.Int64) {
 	t.Helper()
+	carried = new(atomic.Int64)
 	u, err := url.Parse(server)
 	testkit.Must(t, err)
 	to := u.Host
@@ -29,6 +33,7 @@ func slowPath(t *testing.T, server string, rate int) string {
 		for {
 			n, err := from.Read(buf)
 			if n > 0 {
+				carried.Add(int64(n))
 				time.Sleep(time.Duration(n) * time.Second / time.Duration(rate)) // as long as they take on this path
 				if _, err := to.Write(buf[:n]); err != nil {
 					return
@@ -55,33 +60,44 @@ func slowPath(t *testing.T, server string, rate int) string {
 		}
 	}()
 	u.Host = l.Addr().String()
-	return u.String()
+	return u.String(), carried
 }
 
-// Over a slow path large entries are appended, read and restored.
+// Over a slow path large entries are appended, read by nodes that wait for them, read as a state with pages of
+// different sizes, and restored. The server knows no script yet.
 func TestSlowPath(t *testing.T) {
-	l := open(t, slowPath(t, testkit.StartRedis(t).URL(), 512<<10))
-	head := add(t, l, replication.Head{}, false, set("a", "1"))
-	head = add(t, l, head, false, replication.Write{Key: []byte("large"), Value: make([]byte, 1<<20)}) // twice: as an entry and in the state
-	var entries []replication.Entry
-	testkit.Until(t, "a node has read the entry", func() bool {
-		var err error
-		entries, _, err = l.Read(t.Context(), 1, 0)
-		return err == nil
-	})
-	if len(entries) != 1 || entries[0].Head() != head {
-		t.Errorf("%d entries", len(entries))
+	server := testkit.StartRedis(t)
+	path, carried := slowPath(t, server.URL(), 512<<10)
+	near, l := open(t, server.URL()), open(t, path)
+	head := add(t, l, replication.Head{}, false, replication.Write{Key: []byte("large0"), Value: make([]byte, 1<<20)}) // twice: as an entry and in the state
+	if n := carried.Load(); n > 5<<19 {
+		t.Errorf("an entry of a MiB was sent as %d bytes", n)
 	}
-	if state := stateOf(t, l); len(state["large"]) != 1<<20 {
-		t.Errorf("%d bytes in the state", len(state["large"]))
+	for i := range 12 { // so that pages of the state differ
+		var small []replication.Write
+		for j := range 100 {
+			small = append(small, set(fmt.Sprint("small", i, "-", j), "v"))
+		}
+		head = add(t, near, head, false, small...)
 	}
-	restored := replication.Head{Number: 9}
+	head = add(t, near, head, false, set("large1", strings.Repeat("v", 1<<20)))
+	for _, wait := range []time.Duration{0, 250 * time.Millisecond} {
+		l := open(t, path)
+		entries, _, err := l.Read(t.Context(), head.Number-1, wait)
+		if err != nil || len(entries) != 1 || entries[0].Head() != head {
+			t.Errorf("waited %v: %d entries, %v", wait, len(entries), err)
+		}
+	}
+	if state := stateOf(t, l); len(state) != 1202 || len(state["large1"]) != 1<<20 {
+		t.Errorf("%d records, %d bytes", len(state), len(state["large1"]))
+	}
+	restored := replication.Head{Number: 99}
 	if done, err := l.Restore(t.Context(), head, restored, pages(map[string]string{"large": strings.Repeat("v", 1<<20)})); err != nil || !done {
 		t.Errorf("restored %t, %v", done, err)
 	}
 }
 
-// A server that stands still is noticed after a second by each call, also by those for which a large answer is awaited.
+// A server that stands still is noticed after two seconds by each call, also by those for which a large answer is awaited.
 // A change that was not sent has a known outcome.
 func TestStandsStill(t *testing.T) {
 	server := testkit.StartRedis(t)
