@@ -78,7 +78,8 @@ func (c closing) Close() error {
 // runWebhooks delivers until ctx is done.
 func (a *App) runWebhooks(ctx context.Context) {
 	if a.webhooks == nil {
-		a.group.Go(func() { system.Every(ctx, dropEvery, func() { a.dropEvents(ctx, time.Now()) }) })
+		var seen map[string]time.Time
+		a.group.Go(func() { system.Every(ctx, dropEvery, func() { seen = a.dropEvents(ctx, time.Now(), seen) }) })
 		return
 	}
 	for _, r := range a.webhooks.Receivers() {
@@ -91,25 +92,33 @@ func (a *App) runWebhooks(ctx context.Context) {
 
 // dropEvery is the time between two times that events without receivers are dropped, and dropMost the most events
 // each time. Another node on the same store may have receivers, as while a changed config file is rolled out: it has
-// dropAfter to store its deliveries, which takes it seconds.
+// dropAfter to store its deliveries, which takes it seconds. If there are dropMost, the older half is dropped at once.
 const (
 	dropEvery = 10 * time.Second
-	dropMost  = 10_000
+	dropMost  = 20_000
 	dropAfter = time.Minute
 )
 
 // dropEvents removes the events that no receiver gets, so that the outbox does not fill up and reach no thresholds any
-// more. It asks no store if no rule announces any.
-func (a *App) dropEvents(ctx context.Context, now time.Time) {
+// more. It asks no store if no rule announces any. seen has the events that were there before, and since when: the
+// store may have another clock. dropEvents returns those that are there now.
+func (a *App) dropEvents(ctx context.Context, now time.Time, seen map[string]time.Time) map[string]time.Time {
 	if !slices.ContainsFunc(a.limiter.Table().Metered(), func(r *rule.Rule) bool { return len(r.Usage.Notify) > 0 }) {
-		return
+		return nil
 	}
 	outbox := a.stores.Outbox()
 	events, err := outbox.Pending(ctx, dropMost)
 	var ids []string
+	there := make(map[string]time.Time, len(events))
 	for i := range events {
-		if len(events) == dropMost || now.Sub(events[i].At) > dropAfter {
-			ids = append(ids, events[i].ID)
+		id := events[i].ID
+		first, ok := seen[id]
+		if !ok {
+			first = now
+		}
+		there[id] = first
+		if len(events) == dropMost && i < dropMost/2 || now.Sub(first) >= dropAfter {
+			ids = append(ids, id)
 		}
 	}
 	if err == nil && len(ids) > 0 {
@@ -120,6 +129,10 @@ func (a *App) dropEvents(ctx context.Context, now time.Time) {
 	if err != nil && ctx.Err() == nil {
 		a.log.Error("events of thresholds not read", "error", err)
 	}
+	if err != nil && len(events) == 0 { // the store is away
+		return seen
+	}
+	return there
 }
 
 // closeWebhooks closes the queue.

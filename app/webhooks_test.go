@@ -15,7 +15,9 @@ import (
 
 	"stint/app/settings"
 	"stint/internal/testkit"
+	"stint/limiter"
 	"stint/notify"
+	"stint/rule"
 )
 
 // shopReceiver returns a receiver of a server that sends each webhook's ID to arrived.
@@ -201,21 +203,46 @@ func TestBadReceivers(t *testing.T) {
 	}
 }
 
-// Without receivers the events are dropped, and the log says so. Those of the last minute stay for other nodes, which
-// may have receivers.
+// Without receivers the events are dropped, and the log says so. Those that came a moment ago stay for other nodes,
+// which may have receivers, whatever the clock of the store says; but not so many that the outbox fills up.
 func TestEventsDropped(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	testkit.Must(t, os.WriteFile(rules, []byte(announcing), 0o600))
 	s := start(t, func(c *settings.Config) { c.Rules = []string{rules} })
-	s.takes("u", 10)
-	s.dropEvents(t.Context(), time.Now())
-	events, err := s.stores.Outbox().Pending(t.Context(), 10)
-	if err != nil || len(events) != 2 {
-		t.Fatalf("%v, %v", events, err)
+	now := time.Now().Add(time.Hour) // of a node
+	waiting := func() int {
+		t.Helper()
+		events, err := s.stores.Outbox().Pending(t.Context(), 2*dropMost)
+		testkit.Must(t, err)
+		return len(events)
 	}
-	s.dropEvents(t.Context(), time.Now().Add(2*time.Minute))
+	reach := func(user string) { // two events
+		t.Helper()
+		var v limiter.Verdict
+		testkit.Must(t, s.limiter.Decide(t.Context(), &limiter.Request{Domain: "api", Descriptors: []limiter.Descriptor{{Entries: []rule.Entry{{Key: "user", Value: user}}, Cost: 10}}}, &v))
+	}
+	reach("u")
+	seen := s.dropEvents(t.Context(), now, nil)
+	for i := range dropMost/4 - 1 {
+		reach(fmt.Sprint("u", i))
+	}
+	if n := waiting(); n != dropMost/2 {
+		t.Fatalf("%d events wait", n)
+	}
+	seen = s.dropEvents(t.Context(), now.Add(time.Second), seen)
+	if n := waiting(); n != dropMost/2 {
+		t.Errorf("%d events wait, %d are new", n, dropMost/2)
+	}
+	seen = s.dropEvents(t.Context(), now.Add(time.Minute), seen)
 	s.log.await(t, 0, "events dropped", "events=2")
-	if events, err = s.stores.Outbox().Pending(t.Context(), 10); err != nil || len(events) != 0 {
-		t.Errorf("%v, %v", events, err)
+	if n := waiting(); n != dropMost/2-2 {
+		t.Errorf("%d events wait, %d are new", n, dropMost/2-2)
+	}
+	for i := range dropMost/4 + 1 {
+		reach(fmt.Sprint("v", i))
+	}
+	s.dropEvents(t.Context(), now.Add(time.Minute), seen)
+	if n := waiting(); n != dropMost/2 {
+		t.Errorf("%d events wait of %d, want half of them", n, dropMost)
 	}
 }
