@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -45,9 +46,14 @@ type claim struct {
 
 // claims are the claims that the store may have and nobody works on. They are for concurrent use.
 type claims struct {
-	mu sync.Mutex
-	of map[string]claim // by the ID of the reservation
+	mu    sync.Mutex
+	of    map[string]claim // by the ID of the reservation
+	swept time.Time
 }
+
+// sweepEvery is after how long claims that are too old are forgotten again: while the store is away each settling
+// is remembered, and must not look at all others.
+const sweepEvery = stint.MaxReservation / 10
 
 // take returns the claim on a reservation and forgets it.
 func (c *claims) take(id string) claim {
@@ -58,17 +64,16 @@ func (c *claims) take(id string) claim {
 	return one
 }
 
-// keep remembers a claim. It forgets those of reservations that are too old to be settled.
+// keep remembers a claim. Now and then it forgets those of reservations that are too old to be settled.
 func (c *claims) keep(id string, one claim, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
 		c.of = map[string]claim{}
 	}
-	for other, known := range c.of {
-		if now.Sub(known.since) > 2*stint.MaxReservation {
-			delete(c.of, other)
-		}
+	if now.Sub(c.swept) >= sweepEvery {
+		c.swept = now
+		maps.DeleteFunc(c.of, func(_ string, known claim) bool { return now.Sub(known.since) > 2*stint.MaxReservation })
 	}
 	one.since = now
 	c.of[id] = one
