@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"stint"
 	"stint/internal/testkit"
 	"stint/notify"
 	"stint/records/replication"
@@ -49,5 +52,20 @@ func TestCallerGone(t *testing.T) {
 			}
 			cancel()
 		}
+	}
+}
+
+// A call that is under way at Close may have reached the server. One after it has not.
+func TestClosed(t *testing.T) {
+	l := open(t, testkit.StartRedis(t).URL())
+	_, err := do(t.Context(), &l.link, "append", callTimeout, func(context.Context, rueidis.Client) (int, error) {
+		l.Close()
+		return 0, rueidis.ErrClosing
+	})
+	if !errors.Is(err, stint.ErrUnknown) {
+		t.Errorf("under way: %v", err)
+	}
+	if _, _, err := l.Read(t.Context(), 0, 0); err == nil || errors.Is(err, stint.ErrUnknown) {
+		t.Errorf("after it: %v", err)
 	}
 }

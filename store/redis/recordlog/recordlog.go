@@ -154,6 +154,9 @@ func do[T any](ctx context.Context, link *connect.Link, doing string, timeout ti
 	if got.err == nil {
 		return got.value, nil
 	}
+	if errors.Is(got.err, rueidis.ErrClosing) { // the answer also to what was sent already
+		return none, &connect.Error{Doing: doing, Problem: "closed while it was under way", Err: errors.Join(stint.ErrUnknown, got.err)}
+	}
 	err = connect.Explain(doing, got.err)
 	if fault, ok := errors.AsType[*connect.Error](err); ok && (errors.Is(fault, context.DeadlineExceeded) || errors.Is(fault, context.Canceled)) {
 		fault.Hint = slow
