@@ -60,8 +60,9 @@ unit: ## unit tests of the root module
 unit-servers: ## the tests of store/redis on Redis 6.2, the oldest that is served, and on Valkey
 	scripts/test-servers.sh $(GOTESTFLAGS)
 
+# Without cmd/stint, whose tests start processes: what runs in these is tested in app, in one process.
 race: ## unit tests under the race detector, with small numbers
-	go test -race -short -vet=off -timeout 20m $(GOTESTFLAGS) ./...
+	go test -race -short -vet=off -timeout 20m $(GOTESTFLAGS) $$(go list ./... | grep -v '/cmd/stint$$')
 	go -C examples test -race -short -vet=off -timeout 20m $(GOTESTFLAGS) ./...
 
 fuzz: ## fuzz each target, those of the gateway too, for FUZZTIME (make fuzz FUZZTIME=5m)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stint"
+	"stint/internal/testkit"
 	"stint/limiter"
 	"stint/limiter/reservation"
 	"stint/rule"
@@ -97,6 +98,7 @@ func (d *door) owner(user, address string, known bool) {
 // hour and 300 a day reach the backend. The owner mistypes and signs in all the while on a known machine,
 // and from a new one when the attack is over.
 func TestMillionGuesses(t *testing.T) {
+	testkit.OneGoroutine(t)
 	d := newDoor(t)
 	const guesses, addresses = 1_000_000, 100_000
 	for i := range guesses {
@@ -117,6 +119,7 @@ func TestMillionGuesses(t *testing.T) {
 // it. At most 1,000 an hour reach the backend. Who has a known machine signs in all the while, others an
 // hour after the attack.
 func TestSpraying(t *testing.T) {
+	testkit.OneGoroutine(t)
 	d := newDoor(t)
 	for i := range 100_000 {
 		d.guess(fmt.Sprint("user", i), fmt.Sprint("bot", i))
