@@ -58,7 +58,17 @@ func (g *gateway) resources() (r resources) {
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.Process.Pid))
 	testkit.Must(g.T, err)
 	r.files = len(files)
-	metrics := g.ask(http.MethodGet, "/metrics", "").body
+	var metrics string
+	testkit.Until(g.T, "metrics are read", func() bool { // Caddy's admin listener closes connections while it is replaced
+		resp, err := client.Get("http://" + g.admin + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		metrics = string(body)
+		return err == nil
+	})
 	found := regexp.MustCompile(`(?m)^go_goroutines (\d+)$`).FindStringSubmatch(metrics)
 	if found == nil {
 		g.T.Fatalf("no goroutines in %s", metrics)
