@@ -17,6 +17,9 @@ type ProxyOptions struct {
 	// stay in order, so a long delay also delays the bytes after it.
 	Jitter time.Duration
 
+	// Rate is how many bytes a second each connection carries in each direction. 0 is no limit.
+	Rate int
+
 	// Bytewise forwards one byte a write, so that every message arrives in pieces.
 	Bytewise bool
 }
@@ -168,9 +171,7 @@ func (p *TCPProxy) forward(from, to net.Conn) {
 		buffer := make([]byte, 16<<10)
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if due := p.due(time.Now()); due.After(last) {
-				last = due
-			}
+			last = p.due(time.Now(), last, n)
 			chunks <- chunk{buffer[:n], last}
 		}
 		if err != nil {
@@ -182,15 +183,22 @@ func (p *TCPProxy) forward(from, to net.Conn) {
 	to.Close()
 }
 
-// due returns when bytes that arrive now are forwarded.
-func (p *TCPProxy) due(now time.Time) time.Time {
+// due returns when n bytes that arrive now are forwarded: not before those ahead of them.
+func (p *TCPProxy) due(now, ahead time.Time, n int) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delay := p.options.Delay
 	if p.options.Jitter > 0 {
 		delay += rand.N(p.options.Jitter + 1)
 	}
-	return now.Add(delay)
+	due := now.Add(delay)
+	if ahead.After(due) {
+		due = ahead
+	}
+	if p.options.Rate > 0 {
+		due = due.Add(time.Duration(n) * time.Second / time.Duration(p.options.Rate))
+	}
+	return due
 }
 
 // write writes chunks when they are due.

@@ -70,6 +70,13 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+func TestProxyRate(t *testing.T) {
+	_, conn := dial(t, ProxyOptions{Rate: 1 << 20})
+	if took := roundTrip(t, conn, make([]byte, 20<<10)); took < 19*time.Millisecond { // 20/1024 s there, and the way back begins before its end
+		t.Errorf("20 KiB took %v at a MiB a second", took)
+	}
+}
+
 func TestJitterKeepsOrder(t *testing.T) {
 	_, conn := dial(t, ProxyOptions{Jitter: 2 * time.Millisecond})
 	var sent bytes.Buffer

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,61 +13,24 @@ import (
 	"stint/records/replication"
 )
 
-// slowPath returns the URL of a path to a server which carries so many bytes a second each way, and how many it has
-// carried.
-func slowPath(t *testing.T, server string, rate int) (path string, carried *atomic.Int64) {
+// received returns how many bytes a server has received.
+func received(t *testing.T, server *testkit.RedisServer) (n int) {
 	t.Helper()
-	carried = new(atomic.Int64)
-	u, err := url.Parse(server)
-	testkit.Must(t, err)
-	to := u.Host
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	carry := func(to, from net.Conn) {
-		defer to.Close()
-		buf := make([]byte, rate/50)
-		for {
-			n, err := from.Read(buf)
-			if n > 0 {
-				carried.Add(int64(n))
-				time.Sleep(time.Duration(n) * time.Second / time.Duration(rate)) // as long as they take on this path
-				if _, err := to.Write(buf[:n]); err != nil {
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
+	_, rest, _ := strings.Cut(server.Do("INFO", "stats"), "total_net_input_bytes:")
+	if _, err := fmt.Sscan(rest, &n); err != nil {
+		t.Fatalf("the bytes that the server received: %v", err)
 	}
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			go carry(far, near)
-			go carry(near, far)
-		}
-	}()
-	u.Host = l.Addr().String()
-	return u.String(), carried
+	return n
 }
 
 // Over a slow path large entries are appended, read by nodes that wait for them, read as a state with pages of
 // different sizes, and restored. The server knows no script yet.
 func TestSlowPath(t *testing.T) {
 	server := testkit.StartRedis(t)
-	path, carried := slowPath(t, server.URL(), 512<<10)
+	path := "redis://" + testkit.StartProxy(t, server.Addr, testkit.ProxyOptions{Rate: 512 << 10}).Addr()
 	near, l := open(t, server.URL()), open(t, path)
 	head := add(t, l, replication.Head{}, false, replication.Write{Key: []byte("large0"), Value: make([]byte, 1<<20)}) // twice: as an entry and in the state
-	if n := carried.Load(); n > 5<<19 {
+	if n := received(t, server); n > 5<<19 {
 		t.Errorf("an entry of a MiB was sent as %d bytes", n)
 	}
 	for i := range 12 { // so that pages of the state differ
