@@ -27,7 +27,7 @@ func SharedBy(l *stint.Limit, cost uint32) (nodes int, pause time.Duration) {
 	}
 	pause = min(stint.LeasePause, (RefillTime(l) / stint.LeasePart).Truncate(time.Microsecond)) // as stores count
 	nodes = int(pause.Seconds() * float64(s.Requests) / s.Per.Seconds() / stint.LeaseShare)
-	if nodes*stint.LeaseShare < stint.LeaseLeast*int(cost) {
+	if int64(nodes)*stint.LeaseShare < stint.LeaseLeast*int64(cost) {
 		nodes = 0
 	}
 	return nodes, pause

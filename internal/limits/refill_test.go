@@ -1,6 +1,7 @@
 package limits_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func TestSharedBy(t *testing.T) {
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 160, Per: time.Second, Burst: 123}, 1, 15, 192187 * time.Microsecond}, // what a store tells
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100}, 3, 12, 250 * time.Millisecond},
 		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100}, 4, 0, 250 * time.Millisecond},
+		{stint.Spec{Algorithm: stint.TokenBucket, Requests: 100, Per: time.Second, Burst: 100}, math.MaxUint32, 0, 250 * time.Millisecond},
 		{stint.Spec{Requests: 100, Per: time.Second}, 1, 0, 0},
 	} {
 		if nodes, pause := limits.SharedBy(stint.MustLimit(test.spec), test.cost); nodes != test.nodes || pause != test.pause {
