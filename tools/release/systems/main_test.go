@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"stint/internal/testkit"
 )
 
 // TestCheck writes a module with one fault and checks where it is found.
@@ -73,10 +75,6 @@ func TestCheck(t *testing.T) {
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 }
