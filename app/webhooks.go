@@ -108,31 +108,36 @@ func (a *App) dropEvents(ctx context.Context, now time.Time, seen map[string]tim
 	}
 	outbox := a.stores.Outbox()
 	events, err := outbox.Pending(ctx, dropMost)
-	var ids []string
-	there := make(map[string]time.Time, len(events))
-	for i := range events {
-		id := events[i].ID
-		first, ok := seen[id]
-		if !ok {
-			first = now
+	if err == nil {
+		var ids []string
+		if ids, seen = overdue(events, now, seen); len(ids) > 0 {
+			err = outbox.Done(ctx, ids)
 		}
-		there[id] = first
-		if len(events) == dropMost && i < dropMost/2 || now.Sub(first) >= dropAfter {
-			ids = append(ids, id)
-		}
-	}
-	if err == nil && len(ids) > 0 {
-		if err = outbox.Done(ctx, ids); err == nil {
+		if err == nil && len(ids) > 0 {
 			a.log.Warn("events dropped: rules have notify, and there is no receiver", "events", len(ids), "hint", "write webhooks into the config file, or leave notify out")
 		}
 	}
 	if err != nil && ctx.Err() == nil {
 		a.log.Error("events of thresholds not read", "error", err)
 	}
-	if err != nil && len(events) == 0 { // the store is away
-		return seen
+	return seen
+}
+
+// overdue returns which of the waiting events, the oldest first, are to be dropped, and since when each was seen.
+func overdue(events []notify.Event, now time.Time, seen map[string]time.Time) (ids []string, since map[string]time.Time) {
+	since = make(map[string]time.Time, len(events))
+	for i := range events {
+		id := events[i].ID
+		first, ok := seen[id]
+		if !ok {
+			first = now
+		}
+		since[id] = first
+		if len(events) == dropMost && i < dropMost/2 || now.Sub(first) >= dropAfter {
+			ids = append(ids, id)
+		}
 	}
-	return there
+	return ids, since
 }
 
 // closeWebhooks closes the queue.
